@@ -18,7 +18,8 @@
 #define TEXT_LEN 8192
 
 static struct {
-	int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info);
+	int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags,
+		       const struct fi_info *hints, struct fi_info **info);
 	void (*freeinfo)(struct fi_info *info);
 	struct fi_info *(*dupinfo)(const struct fi_info *info);
 	uint32_t (*version)(void);
@@ -30,8 +31,23 @@ static struct {
 enum part { PART_INFO, PART_TX, PART_RX, PART_EP, PART_DOMAIN, PART_FABRIC };
 
 /* What a field holds: words that libfabric knows, as bits or as one number; else a plain number or a text. */
-enum kind { KIND_CAPS, KIND_MODE, KIND_OP_FLAGS, KIND_MSG_ORDER, KIND_MR_MODE, KIND_EP_TYPE, KIND_PROTOCOL, KIND_THREADING, KIND_PROGRESS, KIND_AV_TYPE,
-	    KIND_ADDR_FORMAT, KIND_RM, KIND_NUMBER, KIND_TEXT, KIND_NUM };
+enum kind {
+	KIND_CAPS,
+	KIND_MODE,
+	KIND_OP_FLAGS,
+	KIND_MSG_ORDER,
+	KIND_MR_MODE,
+	KIND_EP_TYPE,
+	KIND_PROTOCOL,
+	KIND_THREADING,
+	KIND_PROGRESS,
+	KIND_AV_TYPE,
+	KIND_ADDR_FORMAT,
+	KIND_RM,
+	KIND_NUMBER,
+	KIND_TEXT,
+	KIND_NUM
+};
 
 static const struct {
 	const char *name;
@@ -62,30 +78,58 @@ static const struct field {
 	enum kind kind;
 	size_t off, size;
 } field_tab[] = {
-#define F(part_, struct_, prefix_, member_, kind_)                                                                                                   \
-	{prefix_ #member_, PART_##part_, KIND_##kind_, offsetof(struct struct_, member_), sizeof(((struct struct_ *)0)->member_)}
-	F(INFO, fi_info, "", caps, CAPS), F(INFO, fi_info, "", mode, MODE), F(INFO, fi_info, "", addr_format, ADDR_FORMAT),
-	F(TX, fi_tx_attr, "tx_attr.", caps, CAPS), F(TX, fi_tx_attr, "tx_attr.", mode, MODE), F(TX, fi_tx_attr, "tx_attr.", op_flags, OP_FLAGS),
-	F(TX, fi_tx_attr, "tx_attr.", msg_order, MSG_ORDER), F(TX, fi_tx_attr, "tx_attr.", inject_size, NUMBER),
-	F(TX, fi_tx_attr, "tx_attr.", size, NUMBER), F(TX, fi_tx_attr, "tx_attr.", iov_limit, NUMBER),
-	F(TX, fi_tx_attr, "tx_attr.", rma_iov_limit, NUMBER), F(TX, fi_tx_attr, "tx_attr.", tclass, NUMBER),
-	F(RX, fi_rx_attr, "rx_attr.", caps, CAPS), F(RX, fi_rx_attr, "rx_attr.", mode, MODE), F(RX, fi_rx_attr, "rx_attr.", op_flags, OP_FLAGS),
-	F(RX, fi_rx_attr, "rx_attr.", msg_order, MSG_ORDER), F(RX, fi_rx_attr, "rx_attr.", total_buffered_recv, NUMBER),
-	F(RX, fi_rx_attr, "rx_attr.", size, NUMBER), F(RX, fi_rx_attr, "rx_attr.", iov_limit, NUMBER),
-	F(EP, fi_ep_attr, "ep_attr.", type, EP_TYPE), F(EP, fi_ep_attr, "ep_attr.", protocol, PROTOCOL),
-	F(EP, fi_ep_attr, "ep_attr.", protocol_version, NUMBER), F(EP, fi_ep_attr, "ep_attr.", max_msg_size, NUMBER),
-	F(EP, fi_ep_attr, "ep_attr.", max_order_raw_size, NUMBER), F(EP, fi_ep_attr, "ep_attr.", max_order_war_size, NUMBER),
-	F(EP, fi_ep_attr, "ep_attr.", max_order_waw_size, NUMBER), F(EP, fi_ep_attr, "ep_attr.", mem_tag_format, NUMBER),
-	F(EP, fi_ep_attr, "ep_attr.", tx_ctx_cnt, NUMBER), F(EP, fi_ep_attr, "ep_attr.", rx_ctx_cnt, NUMBER),
-	F(DOMAIN, fi_domain_attr, "domain_attr.", name, TEXT), F(DOMAIN, fi_domain_attr, "domain_attr.", threading, THREADING),
-	F(DOMAIN, fi_domain_attr, "domain_attr.", control_progress, PROGRESS), F(DOMAIN, fi_domain_attr, "domain_attr.", data_progress, PROGRESS),
-	F(DOMAIN, fi_domain_attr, "domain_attr.", resource_mgmt, RM), F(DOMAIN, fi_domain_attr, "domain_attr.", av_type, AV_TYPE),
-	F(DOMAIN, fi_domain_attr, "domain_attr.", mr_mode, MR_MODE), F(DOMAIN, fi_domain_attr, "domain_attr.", mr_key_size, NUMBER),
-	F(DOMAIN, fi_domain_attr, "domain_attr.", cq_data_size, NUMBER), F(DOMAIN, fi_domain_attr, "domain_attr.", cntr_cnt, NUMBER),
-	F(DOMAIN, fi_domain_attr, "domain_attr.", mr_iov_limit, NUMBER), F(DOMAIN, fi_domain_attr, "domain_attr.", caps, CAPS),
-	F(DOMAIN, fi_domain_attr, "domain_attr.", mode, MODE), F(DOMAIN, fi_domain_attr, "domain_attr.", max_err_data, NUMBER),
-	F(DOMAIN, fi_domain_attr, "domain_attr.", mr_cnt, NUMBER), F(DOMAIN, fi_domain_attr, "domain_attr.", tclass, NUMBER),
-	F(FABRIC, fi_fabric_attr, "fabric_attr.", name, TEXT), F(FABRIC, fi_fabric_attr, "fabric_attr.", prov_name, TEXT),
+#define F(part_, struct_, prefix_, member_, kind_)                                                                     \
+	{                                                                                                              \
+		prefix_ #member_, PART_##part_, KIND_##kind_, offsetof(struct struct_, member_),                       \
+			sizeof(((struct struct_ *)0)->member_)                                                         \
+	}
+	F(INFO, fi_info, "", caps, CAPS),
+	F(INFO, fi_info, "", mode, MODE),
+	F(INFO, fi_info, "", addr_format, ADDR_FORMAT),
+	F(TX, fi_tx_attr, "tx_attr.", caps, CAPS),
+	F(TX, fi_tx_attr, "tx_attr.", mode, MODE),
+	F(TX, fi_tx_attr, "tx_attr.", op_flags, OP_FLAGS),
+	F(TX, fi_tx_attr, "tx_attr.", msg_order, MSG_ORDER),
+	F(TX, fi_tx_attr, "tx_attr.", inject_size, NUMBER),
+	F(TX, fi_tx_attr, "tx_attr.", size, NUMBER),
+	F(TX, fi_tx_attr, "tx_attr.", iov_limit, NUMBER),
+	F(TX, fi_tx_attr, "tx_attr.", rma_iov_limit, NUMBER),
+	F(TX, fi_tx_attr, "tx_attr.", tclass, NUMBER),
+	F(RX, fi_rx_attr, "rx_attr.", caps, CAPS),
+	F(RX, fi_rx_attr, "rx_attr.", mode, MODE),
+	F(RX, fi_rx_attr, "rx_attr.", op_flags, OP_FLAGS),
+	F(RX, fi_rx_attr, "rx_attr.", msg_order, MSG_ORDER),
+	F(RX, fi_rx_attr, "rx_attr.", total_buffered_recv, NUMBER),
+	F(RX, fi_rx_attr, "rx_attr.", size, NUMBER),
+	F(RX, fi_rx_attr, "rx_attr.", iov_limit, NUMBER),
+	F(EP, fi_ep_attr, "ep_attr.", type, EP_TYPE),
+	F(EP, fi_ep_attr, "ep_attr.", protocol, PROTOCOL),
+	F(EP, fi_ep_attr, "ep_attr.", protocol_version, NUMBER),
+	F(EP, fi_ep_attr, "ep_attr.", max_msg_size, NUMBER),
+	F(EP, fi_ep_attr, "ep_attr.", max_order_raw_size, NUMBER),
+	F(EP, fi_ep_attr, "ep_attr.", max_order_war_size, NUMBER),
+	F(EP, fi_ep_attr, "ep_attr.", max_order_waw_size, NUMBER),
+	F(EP, fi_ep_attr, "ep_attr.", mem_tag_format, NUMBER),
+	F(EP, fi_ep_attr, "ep_attr.", tx_ctx_cnt, NUMBER),
+	F(EP, fi_ep_attr, "ep_attr.", rx_ctx_cnt, NUMBER),
+	F(DOMAIN, fi_domain_attr, "domain_attr.", name, TEXT),
+	F(DOMAIN, fi_domain_attr, "domain_attr.", threading, THREADING),
+	F(DOMAIN, fi_domain_attr, "domain_attr.", control_progress, PROGRESS),
+	F(DOMAIN, fi_domain_attr, "domain_attr.", data_progress, PROGRESS),
+	F(DOMAIN, fi_domain_attr, "domain_attr.", resource_mgmt, RM),
+	F(DOMAIN, fi_domain_attr, "domain_attr.", av_type, AV_TYPE),
+	F(DOMAIN, fi_domain_attr, "domain_attr.", mr_mode, MR_MODE),
+	F(DOMAIN, fi_domain_attr, "domain_attr.", mr_key_size, NUMBER),
+	F(DOMAIN, fi_domain_attr, "domain_attr.", cq_data_size, NUMBER),
+	F(DOMAIN, fi_domain_attr, "domain_attr.", cntr_cnt, NUMBER),
+	F(DOMAIN, fi_domain_attr, "domain_attr.", mr_iov_limit, NUMBER),
+	F(DOMAIN, fi_domain_attr, "domain_attr.", caps, CAPS),
+	F(DOMAIN, fi_domain_attr, "domain_attr.", mode, MODE),
+	F(DOMAIN, fi_domain_attr, "domain_attr.", max_err_data, NUMBER),
+	F(DOMAIN, fi_domain_attr, "domain_attr.", mr_cnt, NUMBER),
+	F(DOMAIN, fi_domain_attr, "domain_attr.", tclass, NUMBER),
+	F(FABRIC, fi_fabric_attr, "fabric_attr.", name, TEXT),
+	F(FABRIC, fi_fabric_attr, "fabric_attr.", prov_name, TEXT),
 };
 
 /* --- libfabric --- */
@@ -134,7 +178,8 @@ static void words_print(enum kind k)
 		is_first = false;
 	}
 	if (k == KIND_RM)
-		printf("\"FI_RM_UNSPEC\": %d, \"FI_RM_DISABLED\": %d, \"FI_RM_ENABLED\": %d", FI_RM_UNSPEC, FI_RM_DISABLED, FI_RM_ENABLED);
+		printf("\"FI_RM_UNSPEC\": %d, \"FI_RM_DISABLED\": %d, \"FI_RM_ENABLED\": %d", FI_RM_UNSPEC,
+		       FI_RM_DISABLED, FI_RM_ENABLED);
 	printf("}");
 }
 
@@ -144,7 +189,8 @@ static void fields_print(void)
 
 	printf("{\"version\": \"%u.%u\", \"kinds\": {", v >> 16, v & 0xffff);
 	for (enum kind k = 0; k < KIND_NUMBER; k++) {
-		printf("%s\"%s\": {\"bits\": %s, \"words\": ", k ? ", " : "", kind_tab[k].name, kind_tab[k].is_bits ? "true" : "false");
+		printf("%s\"%s\": {\"bits\": %s, \"words\": ", k ? ", " : "", kind_tab[k].name,
+		       kind_tab[k].is_bits ? "true" : "false");
 		words_print(k);
 		printf("}");
 	}

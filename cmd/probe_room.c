@@ -42,7 +42,10 @@ static void net_print(void)
 		return;
 	}
 	json_pair(stdout, true, "if", *r->ifname ? r->ifname : "lo");
-	json_pair(stdout, false, "paths", r->paths == LINK_PATH_SHM ? "shm" : r->paths == LINK_PATH_UDP ? "udp" : "shm,udp");
+	json_pair(stdout, false, "paths",
+		  r->paths == LINK_PATH_SHM   ? "shm"
+		  : r->paths == LINK_PATH_UDP ? "udp"
+					      : "shm,udp");
 	json_pair(stdout, false, "net", *r->net ? r->net : NULL);
 	json_pair(stdout, false, "map", *r->map ? r->map : NULL);
 	json_pair(stdout, false, "pcap", *r->pcap ? r->pcap : NULL);
@@ -79,8 +82,11 @@ static void efa_print(int idx)
 	printf("%s{", idx ? ", " : "");
 	json_pair(stdout, true, "name", a.name);
 	json_pair(stdout, false, "address", gid);
-	json_pair(stdout, false, "generation", a.vendor_part_id == 0xefa2 ? "efa2-full" : a.vendor_part_id == 0xefa1 ? "efa1-rw" :
-								 a.device_caps & EFANIC_CAP_RDMA_READ ? "efa0-read" : "efa0-none");
+	json_pair(stdout, false, "generation",
+		  a.vendor_part_id == 0xefa2		 ? "efa2-full"
+		  : a.vendor_part_id == 0xefa1		 ? "efa1-rw"
+		  : a.device_caps & EFANIC_CAP_RDMA_READ ? "efa0-read"
+							 : "efa0-none");
 	number("mtu", a.mtu);
 	number("gbit_per_s", a.speed_bps / 1000000000);
 	number("max_qp", a.max_qp);
@@ -146,8 +152,10 @@ static void cxi_print(int idx)
 
 static void opx_print(int idx)
 {
-	static const char *const state[] = {
-		[HFI_PORT_DOWN] = "down", [HFI_PORT_INIT] = "init", [HFI_PORT_ARMED] = "armed", [HFI_PORT_ACTIVE] = "active"};
+	static const char *const state[] = {[HFI_PORT_DOWN] = "down",
+					    [HFI_PORT_INIT] = "init",
+					    [HFI_PORT_ARMED] = "armed",
+					    [HFI_PORT_ACTIVE] = "active"};
 	struct hfi_unit_attr u;
 
 	if (hfi_unit_query(idx, &u))

@@ -89,8 +89,8 @@ struct fi_cxi_dom_ops {
 	/* v2 */
 	int (*enable_hybrid_mr_desc)(struct fid *fid, bool enable);
 	/* v3 */
-	size_t (*ep_get_unexp_msgs)(struct fid_ep *fid_ep, struct fi_cq_tagged_entry *entry, size_t count, fi_addr_t *src_addr,
-				    size_t *ux_count);
+	size_t (*ep_get_unexp_msgs)(struct fid_ep *fid_ep, struct fi_cq_tagged_entry *entry, size_t count,
+				    fi_addr_t *src_addr, size_t *ux_count);
 	/* v4 */
 	int (*get_dwq_depth)(struct fid *fid, size_t *depth);
 	/* v5, deprecated */

@@ -90,7 +90,10 @@ struct lane_rx {
 	uint32_t lap;  /* tag of the lap there; LANE_LAP_NEVER once broken or shut */
 	uint32_t usual; /* what the header of a message of one slot and of @kind begins with there; or LANE_LAP_NEVER */
 	uint32_t cur;  /* slots of the record that was looked at last */
-	/* position at or behind which lane_turn() is due, LANE_SLOTS_MAX slots or a quarter of the ring after the last one */
+	/*
+	 * position at or behind which lane_turn() is due, LANE_SLOTS_MAX slots or a quarter of the ring after the last
+	 * one
+	 */
 	uint32_t turn;
 	_Atomic uint32_t *head;
 	bool broken;   /* the peer wrote a header that no producer writes; for good */

@@ -22,8 +22,11 @@ bool proc_look(int32_t pid, struct proc_stat *out)
 	if (fgets(line, sizeof(line), f))
 		rest = strrchr(line, ')'); /* the name before it may contain anything */
 	fclose(f);
-	if (!rest || sscanf(rest, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu %*s %*s %*s %*s %ld %*s %llu %*s %*s %*s %*s %*s %llu", &state,
-			    &user, &sys, &threads, &start, &stack) != 6)
+	if (!rest ||
+	    sscanf(rest,
+		   ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu %*s %*s %*s %*s %ld %*s %llu %*s %*s %*s "
+		   "%*s %*s %llu",
+		   &state, &user, &sys, &threads, &start, &stack) != 6)
 		return true;
 	out->state = state;
 	/* a leader that has left its threads behind is a zombie, too */

@@ -62,7 +62,8 @@ void stats_report(const char *line)
 	if (limits_append(fileno(f), strlen(line) + 1))
 		fprintf(f, "%s\n", line);
 	else
-		LOG_WARN("%s: %s would be longer than this process may write (ulimit -f)", REPORT_ENV, to_stderr ? "stderr" : path);
+		LOG_WARN("%s: %s would be longer than this process may write (ulimit -f)", REPORT_ENV,
+			 to_stderr ? "stderr" : path);
 	if (!to_stderr)
 		fclose(f);
 }

@@ -198,7 +198,8 @@ struct small_float {
 
 static const struct small_float *small_of(unsigned dt)
 {
-	static const struct small_float f16 = {5, 10, true}, bf16 = {8, 7, true}, e4m3 = {4, 3, false}, e5m2 = {5, 2, true};
+	static const struct small_float f16 = {5, 10, true}, bf16 = {8, 7, true}, e4m3 = {4, 3, false},
+					e5m2 = {5, 2, true};
 
 	return dt == DT_FLOAT16 ? &f16 : dt == DT_BFLOAT16 ? &bf16 : dt == DT_FLOAT8_E4M3 ? &e4m3 : &e5m2;
 }

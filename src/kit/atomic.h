@@ -24,7 +24,7 @@ int kit_atomic_valid(enum kit_atomic_kind kind, unsigned dt, unsigned op);
  * Elements are updated one by one; the caller serialises all updates of one region (the adapter's lock).
  * Return: as kit_atomic_valid().
  */
-int kit_atomic_apply(enum kit_atomic_kind kind, unsigned dt, unsigned op, void *dst, const void *src, const void *cmp, void *result,
-		     size_t count);
+int kit_atomic_apply(enum kit_atomic_kind kind, unsigned dt, unsigned op, void *dst, const void *src, const void *cmp,
+		     void *result, size_t count);
 
 #endif

@@ -23,18 +23,18 @@ static size_t elements(const struct fi_ioc *ioc, size_t cnt)
 
 /* --- no result ----------------------------------------------------------------------------------------------- */
 
-ssize_t kit_atomic_writev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count, fi_addr_t dest, uint64_t addr,
-			  uint64_t key, enum fi_datatype dt, enum fi_op op, void *context)
+ssize_t kit_atomic_writev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count, fi_addr_t dest,
+			  uint64_t addr, uint64_t key, enum fi_datatype dt, enum fi_op op, void *context)
 {
 	struct fi_rma_ioc r = {addr, elements(iov, count), key};
-	struct fi_msg_atomic m = {.msg_iov = iov, .desc = desc, .iov_count = count, .addr = dest, .rma_iov = &r, .rma_iov_count = 1,
-				  .datatype = dt, .op = op, .context = context};
+	struct fi_msg_atomic m = {.msg_iov = iov, .desc = desc, .iov_count = count, .addr = dest, .rma_iov = &r,
+				  .rma_iov_count = 1, .datatype = dt, .op = op, .context = context};
 
 	return forward(fid, &(struct kit_atomic_req){.kind = KIT_ATOMIC_BASE, .msg = &m});
 }
 
-ssize_t kit_atomic_write(struct fid_ep *fid, const void *buf, size_t count, void *desc, fi_addr_t dest, uint64_t addr, uint64_t key,
-			 enum fi_datatype dt, enum fi_op op, void *context)
+ssize_t kit_atomic_write(struct fid_ep *fid, const void *buf, size_t count, void *desc, fi_addr_t dest, uint64_t addr,
+			 uint64_t key, enum fi_datatype dt, enum fi_op op, void *context)
 {
 	struct fi_ioc iov = {(void *)(uintptr_t)buf, count};
 
@@ -43,74 +43,86 @@ ssize_t kit_atomic_write(struct fid_ep *fid, const void *buf, size_t count, void
 
 ssize_t kit_atomic_writemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, uint64_t flags)
 {
-	return forward(fid, &(struct kit_atomic_req){.kind = KIT_ATOMIC_BASE, .form = KIT_ATOMIC_BY_MSG, .flags = flags, .msg = msg});
+	return forward(fid, &(struct kit_atomic_req){.kind = KIT_ATOMIC_BASE, .form = KIT_ATOMIC_BY_MSG, .flags = flags,
+						     .msg = msg});
 }
 
-ssize_t kit_atomic_inject(struct fid_ep *fid, const void *buf, size_t count, fi_addr_t dest, uint64_t addr, uint64_t key,
-			  enum fi_datatype dt, enum fi_op op)
+ssize_t kit_atomic_inject(struct fid_ep *fid, const void *buf, size_t count, fi_addr_t dest, uint64_t addr,
+			  uint64_t key, enum fi_datatype dt, enum fi_op op)
 {
 	struct fi_ioc iov = {(void *)(uintptr_t)buf, count};
 	struct fi_rma_ioc r = {addr, count, key};
-	struct fi_msg_atomic m = {.msg_iov = &iov, .iov_count = 1, .addr = dest, .rma_iov = &r, .rma_iov_count = 1, .datatype = dt, .op = op};
+	struct fi_msg_atomic m = {.msg_iov = &iov, .iov_count = 1, .addr = dest, .rma_iov = &r, .rma_iov_count = 1,
+				  .datatype = dt, .op = op};
 
 	return forward(fid, &(struct kit_atomic_req){.kind = KIT_ATOMIC_BASE, .form = KIT_ATOMIC_BY_INJECT, .msg = &m});
 }
 
 /* --- fetch --------------------------------------------------------------------------------------------------- */
 
-ssize_t kit_atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count, struct fi_ioc *resultv,
-			      void **result_desc, size_t result_count, fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype dt,
-			      enum fi_op op, void *context)
+ssize_t kit_atomic_readwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count,
+			      struct fi_ioc *resultv, void **result_desc, size_t result_count, fi_addr_t dest,
+			      uint64_t addr, uint64_t key, enum fi_datatype dt, enum fi_op op, void *context)
 {
 	struct fi_rma_ioc r = {addr, elements(resultv, result_count), key}; /* a read has no operand to count */
-	struct fi_msg_atomic m = {.msg_iov = iov, .desc = desc, .iov_count = op == FI_ATOMIC_READ ? 0 : count, .addr = dest, .rma_iov = &r,
-				  .rma_iov_count = 1, .datatype = dt, .op = op, .context = context};
+	struct fi_msg_atomic m = {.msg_iov = iov, .desc = desc, .iov_count = op == FI_ATOMIC_READ ? 0 : count,
+				  .addr = dest, .rma_iov = &r, .rma_iov_count = 1, .datatype = dt, .op = op,
+				  .context = context};
 
-	return forward(fid, &(struct kit_atomic_req){.kind = KIT_ATOMIC_FETCH, .msg = &m, .res = {resultv, result_desc, result_count}});
+	return forward(fid, &(struct kit_atomic_req){.kind = KIT_ATOMIC_FETCH, .msg = &m,
+						     .res = {resultv, result_desc, result_count}});
 }
 
-ssize_t kit_atomic_readwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc, void *result, void *result_desc, fi_addr_t dest,
-			     uint64_t addr, uint64_t key, enum fi_datatype dt, enum fi_op op, void *context)
+ssize_t kit_atomic_readwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc, void *result,
+			     void *result_desc, fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype dt,
+			     enum fi_op op, void *context)
 {
 	struct fi_ioc iov = {(void *)(uintptr_t)buf, count}, res = {result, count};
 
 	return kit_atomic_readwritev(fid, &iov, &desc, 1, &res, &result_desc, 1, dest, addr, key, dt, op, context);
 }
 
-ssize_t kit_atomic_readwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, struct fi_ioc *resultv, void **result_desc,
-				size_t result_count, uint64_t flags)
+ssize_t kit_atomic_readwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, struct fi_ioc *resultv,
+				void **result_desc, size_t result_count, uint64_t flags)
 {
-	return forward(fid, &(struct kit_atomic_req){.kind = KIT_ATOMIC_FETCH, .form = KIT_ATOMIC_BY_MSG, .flags = flags, .msg = msg,
+	return forward(fid, &(struct kit_atomic_req){.kind = KIT_ATOMIC_FETCH, .form = KIT_ATOMIC_BY_MSG,
+						     .flags = flags, .msg = msg,
 						     .res = {resultv, result_desc, result_count}});
 }
 
 /* --- compare ------------------------------------------------------------------------------------------------- */
 
-ssize_t kit_atomic_compwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count, const struct fi_ioc *comparev,
-			      void **compare_desc, size_t compare_count, struct fi_ioc *resultv, void **result_desc, size_t result_count,
-			      fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype dt, enum fi_op op, void *context)
+ssize_t kit_atomic_compwritev(struct fid_ep *fid, const struct fi_ioc *iov, void **desc, size_t count,
+			      const struct fi_ioc *comparev, void **compare_desc, size_t compare_count,
+			      struct fi_ioc *resultv, void **result_desc, size_t result_count, fi_addr_t dest,
+			      uint64_t addr, uint64_t key, enum fi_datatype dt, enum fi_op op, void *context)
 {
 	struct fi_rma_ioc r = {addr, elements(iov, count), key};
-	struct fi_msg_atomic m = {.msg_iov = iov, .desc = desc, .iov_count = count, .addr = dest, .rma_iov = &r, .rma_iov_count = 1,
-				  .datatype = dt, .op = op, .context = context};
+	struct fi_msg_atomic m = {.msg_iov = iov, .desc = desc, .iov_count = count, .addr = dest, .rma_iov = &r,
+				  .rma_iov_count = 1, .datatype = dt, .op = op, .context = context};
 
-	return forward(fid, &(struct kit_atomic_req){.kind = KIT_ATOMIC_COMPARE, .msg = &m, .res = {resultv, result_desc, result_count},
+	return forward(fid, &(struct kit_atomic_req){.kind = KIT_ATOMIC_COMPARE, .msg = &m,
+						     .res = {resultv, result_desc, result_count},
 						     .cmp = {comparev, compare_desc, compare_count}});
 }
 
-ssize_t kit_atomic_compwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc, const void *compare, void *compare_desc,
-			     void *result, void *result_desc, fi_addr_t dest, uint64_t addr, uint64_t key, enum fi_datatype dt,
-			     enum fi_op op, void *context)
+ssize_t kit_atomic_compwrite(struct fid_ep *fid, const void *buf, size_t count, void *desc, const void *compare,
+			     void *compare_desc, void *result, void *result_desc, fi_addr_t dest, uint64_t addr,
+			     uint64_t key, enum fi_datatype dt, enum fi_op op, void *context)
 {
-	struct fi_ioc iov = {(void *)(uintptr_t)buf, count}, cmp = {(void *)(uintptr_t)compare, count}, res = {result, count};
+	struct fi_ioc iov = {(void *)(uintptr_t)buf, count}, cmp = {(void *)(uintptr_t)compare, count},
+		      res = {result, count};
 
-	return kit_atomic_compwritev(fid, &iov, &desc, 1, &cmp, &compare_desc, 1, &res, &result_desc, 1, dest, addr, key, dt, op, context);
+	return kit_atomic_compwritev(fid, &iov, &desc, 1, &cmp, &compare_desc, 1, &res, &result_desc, 1, dest, addr,
+				     key, dt, op, context);
 }
 
-ssize_t kit_atomic_compwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, const struct fi_ioc *comparev, void **compare_desc,
-				size_t compare_count, struct fi_ioc *resultv, void **result_desc, size_t result_count, uint64_t flags)
+ssize_t kit_atomic_compwritemsg(struct fid_ep *fid, const struct fi_msg_atomic *msg, const struct fi_ioc *comparev,
+				void **compare_desc, size_t compare_count, struct fi_ioc *resultv, void **result_desc,
+				size_t result_count, uint64_t flags)
 {
-	return forward(fid, &(struct kit_atomic_req){.kind = KIT_ATOMIC_COMPARE, .form = KIT_ATOMIC_BY_MSG, .flags = flags, .msg = msg,
+	return forward(fid, &(struct kit_atomic_req){.kind = KIT_ATOMIC_COMPARE, .form = KIT_ATOMIC_BY_MSG,
+						     .flags = flags, .msg = msg,
 						     .res = {resultv, result_desc, result_count},
 						     .cmp = {comparev, compare_desc, compare_count}});
 }
@@ -138,5 +150,7 @@ int kit_atomic_query_kind(const struct fi_atomic_attr *attr, uint64_t flags)
 		return -FI_EINVAL;
 	if (flags & FI_TAGGED)
 		return -FI_EOPNOTSUPP;
-	return flags & FI_COMPARE_ATOMIC ? KIT_ATOMIC_COMPARE : flags & FI_FETCH_ATOMIC ? KIT_ATOMIC_FETCH : KIT_ATOMIC_BASE;
+	return flags & FI_COMPARE_ATOMIC ? KIT_ATOMIC_COMPARE
+	       : flags & FI_FETCH_ATOMIC ? KIT_ATOMIC_FETCH
+					 : KIT_ATOMIC_BASE;
 }

@@ -22,15 +22,23 @@ struct kit_atomic_ops {
 	ssize_t (*op)(struct fid_ep *fid, const struct kit_atomic_req *req);
 	int (*valid)(struct fid_ep *fid, enum kit_atomic_kind kind, enum fi_datatype dt, enum fi_op op, size_t *count);
 };
-#define KIT_ATOMIC_OPS(op_, valid_)                                                                                              \
-	{                                                                                                                        \
-		.ops = {.size = sizeof(struct fi_ops_atomic), .write = kit_atomic_write, .writev = kit_atomic_writev,            \
-			.writemsg = kit_atomic_writemsg, .inject = kit_atomic_inject, .readwrite = kit_atomic_readwrite,         \
-			.readwritev = kit_atomic_readwritev, .readwritemsg = kit_atomic_readwritemsg,                            \
-			.compwrite = kit_atomic_compwrite, .compwritev = kit_atomic_compwritev,                                  \
-			.compwritemsg = kit_atomic_compwritemsg, .writevalid = kit_atomic_writevalid,                            \
-			.readwritevalid = kit_atomic_readwritevalid, .compwritevalid = kit_atomic_compwritevalid},               \
-		.op = op_, .valid = valid_,                                                                                      \
+#define KIT_ATOMIC_OPS(op_, valid_)                                                                                    \
+	{                                                                                                              \
+		.ops = {.size = sizeof(struct fi_ops_atomic),                                                          \
+			.write = kit_atomic_write,                                                                     \
+			.writev = kit_atomic_writev,                                                                   \
+			.writemsg = kit_atomic_writemsg,                                                               \
+			.inject = kit_atomic_inject,                                                                   \
+			.readwrite = kit_atomic_readwrite,                                                             \
+			.readwritev = kit_atomic_readwritev,                                                           \
+			.readwritemsg = kit_atomic_readwritemsg,                                                       \
+			.compwrite = kit_atomic_compwrite,                                                             \
+			.compwritev = kit_atomic_compwritev,                                                           \
+			.compwritemsg = kit_atomic_compwritemsg,                                                       \
+			.writevalid = kit_atomic_writevalid,                                                           \
+			.readwritevalid = kit_atomic_readwritevalid,                                                   \
+			.compwritevalid = kit_atomic_compwritevalid},                                                  \
+		.op = op_, .valid = valid_,                                                                            \
 	}
 #define KIT_ATOMIC_CALL(name) __typeof__(*((struct fi_ops_atomic *)0)->name) kit_atomic_##name
 extern KIT_ATOMIC_CALL(write);
@@ -68,7 +76,8 @@ static inline size_t kit_count_bytes(size_t len, size_t count, size_t dt_size)
 {
 	size_t more;
 
-	return __builtin_mul_overflow(count, dt_size, &more) || __builtin_add_overflow(len, more, &len) ? SIZE_MAX : len;
+	return __builtin_mul_overflow(count, dt_size, &more) || __builtin_add_overflow(len, more, &len) ? SIZE_MAX
+													: len;
 }
 
 /**

@@ -250,7 +250,8 @@ int kit_cntr_init(struct kit_cntr *c, struct kit_domain *d, const struct fi_cntr
 	return 0;
 }
 
-int kit_cntr_open(struct kit_domain *d, const struct fi_cntr_attr *attr, bool wait_ok, struct fid_cntr **cntr, void *context)
+int kit_cntr_open(struct kit_domain *d, const struct fi_cntr_attr *attr, bool wait_ok, struct fid_cntr **cntr,
+		  void *context)
 {
 	struct kit_cntr *c = cntr ? mem_alloc(sizeof(*c)) : NULL;
 	int ret;

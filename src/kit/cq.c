@@ -568,8 +568,8 @@ int kit_cq_init(struct kit_cq *cq, struct kit_domain *d, const struct fi_cq_attr
 	return 0;
 }
 
-int kit_cq_open(struct kit_domain *d, const struct fi_cq_attr *attr, size_t size_min, bool wait_ok, kit_cq_strerror_fn *strerror,
-		struct fid_cq **cq_out, void *context)
+int kit_cq_open(struct kit_domain *d, const struct fi_cq_attr *attr, size_t size_min, bool wait_ok,
+		kit_cq_strerror_fn *strerror, struct fid_cq **cq_out, void *context)
 {
 	struct kit_cq *cq = cq_out ? mem_alloc(sizeof(*cq)) : NULL;
 	int ret;

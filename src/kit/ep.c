@@ -361,8 +361,9 @@ void kit_ep_late_error(struct kit_ep *ep, int err, int prov_errno, const char *w
 		kit_eq_push_err(ep->eq, &e, what, strlen(what) + 1);
 	if (!ep->eq && ep->tx_cq && is_far)
 		kit_cq_strand(ep->tx_cq, err);
-	LOG_FEW(LOG_LVL_WARN, ep->late_told, "an operation that was over for its caller, or asked for no completion, has failed: error %d (%s), %s", prov_errno,
-		fi_strerror(err), what);
+	LOG_FEW(LOG_LVL_WARN, ep->late_told,
+		"an operation that was over for its caller, or asked for no completion, has failed: error %d (%s), %s",
+		prov_errno, fi_strerror(err), what);
 }
 
 static uint64_t *op_flags(struct kit_ep *ep, uint64_t which)

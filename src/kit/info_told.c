@@ -93,7 +93,8 @@ void kit_told_end(const struct fi_provider *prov, const struct fi_info *hints, c
 		fi_tostr_r(text, HINTS_MAX, hints, FI_TYPE_INFO);
 	escape(text, esc, ESC_MAX);
 	escape(why->text, first, 2 * KIT_WHY_MAX);
-	put(prov, "{\"thread\":%ld,\"provider\":\"%s\",\"ret\":%d,\"api\":\"%u.%u\",\"why\":\"%s\",\"hints\":\"%s\"}\n", syscall(SYS_gettid),
-	    prov->name, ret, (unsigned)FI_MAJOR(why->version), (unsigned)FI_MINOR(why->version), first, esc);
+	put(prov, "{\"thread\":%ld,\"provider\":\"%s\",\"ret\":%d,\"api\":\"%u.%u\",\"why\":\"%s\",\"hints\":\"%s\"}\n",
+	    syscall(SYS_gettid), prov->name, ret, (unsigned)FI_MAJOR(why->version), (unsigned)FI_MINOR(why->version),
+	    first, esc);
 	mem_free(text);
 }

@@ -36,7 +36,9 @@
  * have their own. Reference counts: an object that others use returns -FI_EBUSY from fi_close.
  */
 
-/* --- what grew between libfabric releases, with the version that introduced it (doc/facts/libfabric.md#what-grew) --- */
+/*
+ * --- what grew between libfabric releases, with the version that introduced it (doc/facts/libfabric.md#what-grew) ---
+ */
 #define KIT_V(maj_, min_) FI_VERSION(maj_, min_)
 /** kit_core_version() - fi_version() of the libfabric that runs us, cached. */
 uint32_t kit_core_version(void);
@@ -44,7 +46,8 @@ uint32_t kit_core_version(void);
 /* --- parameters: one table per provider gives env, fi_info -e and the manual --------------------- */
 enum kit_param_type {
 	KIT_BOOL, KIT_INT, KIT_SIZE, KIT_STRING,
-	KIT_FLAG /* documented as a number of which only zero or not matters: any number, or a word that KIT_BOOL takes */
+	/* documented as a number of which only zero or not matters: any number, or a word that KIT_BOOL takes */
+	KIT_FLAG
 };
 struct kit_param {
 	const char *name;       /* lower case, without FI_<PROV>_ */
@@ -97,7 +100,8 @@ struct fi_info *kit_info_dup(const struct fi_info *info);
  * caps, mode, addr_format, fabric, domain, ep, rx, tx attributes, MR modes old and new. Return: 0; -FI_ENODATA, with
  * one FI_INFO line that names the attribute, both values and why.
  */
-int kit_info_check(const struct fi_provider *prov, uint32_t version, const struct fi_info *have, const struct fi_info *hints);
+int kit_info_check(const struct fi_provider *prov, uint32_t version, const struct fi_info *have,
+		   const struct fi_info *hints);
 /**
  * kit_info_no() - One sentence why something does not fit the hints. Every way to -FI_ENODATA has
  * one, here or as a warning. It is an info line. kit_info_other() - The same where the hints or
@@ -174,7 +178,8 @@ struct kit_fabric {
 	uint32_t api_version; /* of the caller: attr->api_version at fi_fabric */
 	_Atomic int refs;
 };
-typedef int kit_domain_open_fn(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context);
+typedef int kit_domain_open_fn(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
+			       void *context);
 /** kit_fabric_open() - fi_fabric of @prov, whose domains @domain_open opens. 0; -FI_EINVAL; -FI_ENOMEM. */
 int kit_fabric_open(const struct fi_provider *prov, kit_domain_open_fn *domain_open, const struct fi_fabric_attr *attr,
 		    struct fid_fabric **fabric, void *context);
@@ -268,11 +273,12 @@ struct kit_cq {
  * @size_min: the provider's lower bound. wait objects other than NONE need @wait_ok. 0; -FI_ENOSYS wait object;
  *            -FI_EINVAL; -FI_ENOMEM.
  */
-int kit_cq_init(struct kit_cq *cq, struct kit_domain *d, const struct fi_cq_attr *attr, size_t size_min, bool wait_ok, void *context);
+int kit_cq_init(struct kit_cq *cq, struct kit_domain *d, const struct fi_cq_attr *attr, size_t size_min, bool wait_ok,
+		void *context);
 /** kit_cq_open() - A CQ of a provider that adds nothing but @strerror to it, allocated, for fi_cq_open(). */
 typedef const char *kit_cq_strerror_fn(struct kit_cq *cq, int prov_errno, const void *err_data);
-int kit_cq_open(struct kit_domain *d, const struct fi_cq_attr *attr, size_t size_min, bool wait_ok, kit_cq_strerror_fn *strerror,
-		struct fid_cq **cq, void *context);
+int kit_cq_open(struct kit_domain *d, const struct fi_cq_attr *attr, size_t size_min, bool wait_ok,
+		kit_cq_strerror_fn *strerror, struct fid_cq **cq, void *context);
 /*
  * fid.fid.ops after kit_cq_init(), kit_cntr_init(), kit_av_init(): a close that is kit_cq_fini() ... and mem_free() of
  * @cq itself. A provider with more to undo sets a table of its own, of these.
@@ -298,8 +304,9 @@ static inline bool kit_cq_is_behind(const struct kit_cq *cq)
 	return cq->tail - cq->head >= KIT_UNREAD_MAX;
 }
 /** kit_cq_push() - One completion. Lock held. Allocates only when more are unread than the ring holds. */
-static inline __attribute__((always_inline)) void kit_cq_push(struct kit_cq *cq, void *context, uint64_t flags, size_t len,
-							      void *buf, uint64_t data, uint64_t tag, fi_addr_t src)
+static inline __attribute__((always_inline)) void kit_cq_push(struct kit_cq *cq, void *context, uint64_t flags,
+							      size_t len, void *buf, uint64_t data, uint64_t tag,
+							      fi_addr_t src)
 {
 	struct kit_cqe *c;
 
@@ -325,7 +332,10 @@ static inline __attribute__((always_inline)) void kit_cq_push(struct kit_cq *cq,
 void kit_cq_push_err(struct kit_cq *cq, const struct fi_cq_err_entry *err, const void *err_data, size_t len);
 
 /* --- counters ------------------------------------------------------------------------------------ */
-enum kit_cntr_kind { KIT_CNTR_SEND, KIT_CNTR_RECV, KIT_CNTR_READ, KIT_CNTR_WRITE, KIT_CNTR_REMOTE_READ, KIT_CNTR_REMOTE_WRITE, KIT_CNTR_NUM };
+enum kit_cntr_kind {
+	KIT_CNTR_SEND, KIT_CNTR_RECV, KIT_CNTR_READ, KIT_CNTR_WRITE, KIT_CNTR_REMOTE_READ, KIT_CNTR_REMOTE_WRITE,
+	KIT_CNTR_NUM
+};
 struct kit_cntr {
 	struct fid_cntr fid;
 	struct kit_domain *domain;
@@ -339,9 +349,11 @@ struct kit_cntr {
 	bool waits_by_poll;
 	void (*on_change)(struct kit_cntr *c); /* triggered operations later; NULL */
 };
-int kit_cntr_init(struct kit_cntr *c, struct kit_domain *d, const struct fi_cntr_attr *attr, bool wait_ok, void *context);
+int kit_cntr_init(struct kit_cntr *c, struct kit_domain *d, const struct fi_cntr_attr *attr, bool wait_ok,
+		  void *context);
 /** kit_cntr_open() - One that needs nothing of the provider, allocated, for fi_cntr_open(). */
-int kit_cntr_open(struct kit_domain *d, const struct fi_cntr_attr *attr, bool wait_ok, struct fid_cntr **cntr, void *context);
+int kit_cntr_open(struct kit_domain *d, const struct fi_cntr_attr *attr, bool wait_ok, struct fid_cntr **cntr,
+		  void *context);
 int kit_cntr_fini(struct kit_cntr *c);
 void kit_cntr_add(struct kit_cntr *c, uint64_t ok, uint64_t err); /* NULL is fine. Lock held. */
 /**
@@ -412,13 +424,16 @@ struct kit_av {
 	struct kit_ep **eps;
 	uint32_t ep_cnt, ep_cap;
 	uint64_t allowed_flags;  /* of fi_av_insert */
-	bool dedup;              /* a second insert of one address gives the same fi_addr, reference counted by nothing ... */
-	uint32_t *uses;          /* ... unless kit_av_count_uses() was called: it goes with the last of as many removals */
+	/* a second insert of one address gives the same fi_addr, reference counted by nothing ... */
+	bool dedup;
+	/* ... unless kit_av_count_uses() was called: it goes with the last of as many removals */
+	uint32_t *uses;
 	bool is_async;           /* FI_EVENT: results of insertions go to @eq */
 	struct kit_eq *eq;       /* bound, or NULL */
 	_Atomic int refs;
 };
-int kit_av_init(struct kit_av *av, struct kit_domain *d, const struct fi_av_attr *attr, size_t addr_len, const struct kit_av_ops *ops, void *context);
+int kit_av_init(struct kit_av *av, struct kit_domain *d, const struct fi_av_attr *attr, size_t addr_len,
+		const struct kit_av_ops *ops, void *context);
 int kit_av_fini(struct kit_av *av);
 /** kit_av_count_uses() - After kit_av_init(): turns on dedup with use counts. 0; -FI_ENOMEM. */
 int kit_av_count_uses(struct kit_av *av);
@@ -489,7 +504,8 @@ struct kit_ep {
 	uint32_t late_cnt;        /* they are counted, and */
 	int late_errno;           /* this is the provider's code of the last */
 };
-int kit_ep_init(struct kit_ep *ep, struct kit_domain *d, const struct fi_info *info, int (*progress)(struct kit_ep *), void *context);
+int kit_ep_init(struct kit_ep *ep, struct kit_domain *d, const struct fi_info *info, int (*progress)(struct kit_ep *),
+		void *context);
 void kit_ep_fini(struct kit_ep *ep); /* unbinds everything */
 /**
  * kit_ep_watch() - The endpoint's wait_fd() have become valid (@on), or are about to become invalid, after objects with

@@ -6,8 +6,8 @@
 
 /* --- life ------------------------------------------------------------------------------------------------ */
 
-int kit_srx_init(struct kit_srx *s, struct kit_ep *ep, const struct kit_srx_ops *ops, size_t rx_extra, uint32_t posted_max,
-		 bool directed)
+int kit_srx_init(struct kit_srx *s, struct kit_ep *ep, const struct kit_srx_ops *ops, size_t rx_extra,
+		 uint32_t posted_max, bool directed)
 {
 	int ret;
 
@@ -158,15 +158,15 @@ void kit_rx_done_rest(struct kit_rx *rx, const struct kit_rx_result *r)
 		flags |= slice_end(rx->owner);
 	/* the end of a multi-receive buffer is told even to those who asked for no completions */
 	if (kit_rx_wants_cqe(ep, rx->flags) || (ep->rx_cq && (flags & FI_MULTI_RECV)))
-		kit_cq_push(ep->rx_cq, rx->context, flags, r->len, rx->owner ? rx->iov[0].iov_base : r->buf, r->data, r->tag,
-			    r->src);
+		kit_cq_push(ep->rx_cq, rx->context, flags, r->len, rx->owner ? rx->iov[0].iov_base : r->buf, r->data,
+			    r->tag, r->src);
 	if (ep->cntr[KIT_CNTR_RECV])
 		kit_cntr_add(ep->cntr[KIT_CNTR_RECV], 1, 0);
 	rx_free(rx);
 }
 
-void kit_rx_fail(struct kit_rx *rx, const struct kit_rx_result *r, int err, int prov_errno, size_t olen, const void *err_data,
-		 size_t err_len)
+void kit_rx_fail(struct kit_rx *rx, const struct kit_rx_result *r, int err, int prov_errno, size_t olen,
+		 const void *err_data, size_t err_len)
 {
 	struct kit_ep *ep = rx->srx->ep;
 	struct fi_cq_err_entry e = {
@@ -308,8 +308,8 @@ static void complete_peek(struct kit_srx *s, bool tagged, const struct kit_recv_
 
 	if (kit_rx_wants_cqe(ep, a->flags))
 		kit_cq_push(ep->rx_cq, a->context,
-			    FI_RECV | (tagged ? FI_TAGGED : FI_MSG) | (ux->has_data ? FI_REMOTE_CQ_DATA : 0), ux->msg_len,
-			    NULL, ux->data, ux->mt.tag, s->ops->source(ux));
+			    FI_RECV | (tagged ? FI_TAGGED : FI_MSG) | (ux->has_data ? FI_REMOTE_CQ_DATA : 0),
+			    ux->msg_len, NULL, ux->data, ux->mt.tag, s->ops->source(ux));
 	if (ep->cntr[KIT_CNTR_RECV] && (!(a->flags & FI_CLAIM) || a->flags & FI_DISCARD))
 		kit_cntr_add(ep->cntr[KIT_CNTR_RECV], 1, 0);
 }

@@ -73,7 +73,8 @@ struct kit_srx {
 	/* by the provider: what the rest of a multi-receive buffer is too short for goes to the next one, uncut */
 	bool multi_whole;
 };
-int kit_srx_init(struct kit_srx *s, struct kit_ep *ep, const struct kit_srx_ops *ops, size_t rx_extra, uint32_t posted_max, bool directed);
+int kit_srx_init(struct kit_srx *s, struct kit_ep *ep, const struct kit_srx_ops *ops, size_t rx_extra,
+		 uint32_t posted_max, bool directed);
 void kit_srx_fini(struct kit_srx *s); /* discards everything without completions */
 /**
  * kit_srx_clear() - As kit_srx_fini() for posted receives and unexpected messages; receives in progress go on, and so
@@ -227,7 +228,8 @@ static inline void kit_rx_done(struct kit_srx *s, struct kit_rx *rx, bool tagged
 	kit_rx_rest(s, rx);
 }
 /** kit_rx_fail() - Error entry (FI_ETRUNC with olen, ...); @rx is freed. */
-void kit_rx_fail(struct kit_rx *rx, const struct kit_rx_result *r, int err, int prov_errno, size_t olen, const void *err_data, size_t err_len);
+void kit_rx_fail(struct kit_rx *rx, const struct kit_rx_result *r, int err, int prov_errno, size_t olen,
+		 const void *err_data, size_t err_len);
 /**
  * kit_rx_copy() - Copy a view into the receive buffer at @off; bytes that do not fit are dropped. Return: bytes copied.
  */

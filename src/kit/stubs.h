@@ -10,36 +10,37 @@
  * Each macro names those entries that objects differ in; what is missing is kit_no_...
  */
 #define KIT_FI_OPS(close_, bind_, control_) KIT_FI_OPS_OPEN(close_, bind_, control_, kit_no_ops_open)
-#define KIT_FI_OPS_OPEN(close_, bind_, control_, ops_open_)                                                                      \
-	{                                                                                                                        \
-		.size = sizeof(struct fi_ops), .close = close_, .bind = bind_, .control = control_, .ops_open = ops_open_,       \
-		.tostr = kit_no_tostr, .ops_set = kit_no_ops_set,                                                                \
+#define KIT_FI_OPS_OPEN(close_, bind_, control_, ops_open_)                                                            \
+	{                                                                                                              \
+		.size = sizeof(struct fi_ops), .close = close_, .bind = bind_, .control = control_,                    \
+		.ops_open = ops_open_, .tostr = kit_no_tostr, .ops_set = kit_no_ops_set,                               \
 	}
 /* Of an endpoint or context, and of a scalable endpoint. */
-#define KIT_EP_OPS(cancel_, getopt_, setopt_)                                                                                    \
-	{                                                                                                                        \
-		.size = sizeof(struct fi_ops_ep), .cancel = cancel_, .getopt = getopt_, .setopt = setopt_,                       \
-		.tx_ctx = kit_no_tx_ctx, .rx_ctx = kit_no_rx_ctx, .rx_size_left = kit_no_rx_size_left,                           \
-		.tx_size_left = kit_no_tx_size_left,                                                                             \
+#define KIT_EP_OPS(cancel_, getopt_, setopt_)                                                                          \
+	{                                                                                                              \
+		.size = sizeof(struct fi_ops_ep), .cancel = cancel_, .getopt = getopt_, .setopt = setopt_,             \
+		.tx_ctx = kit_no_tx_ctx, .rx_ctx = kit_no_rx_ctx, .rx_size_left = kit_no_rx_size_left,                 \
+		.tx_size_left = kit_no_tx_size_left,                                                                   \
 	}
-#define KIT_SEP_OPS(tx_ctx_, rx_ctx_)                                                                                            \
-	{                                                                                                                        \
-		.size = sizeof(struct fi_ops_ep), .cancel = kit_no_cancel, .getopt = kit_no_getopt, .setopt = kit_no_setopt,     \
-		.tx_ctx = tx_ctx_, .rx_ctx = rx_ctx_, .rx_size_left = kit_no_rx_size_left, .tx_size_left = kit_no_tx_size_left,  \
+#define KIT_SEP_OPS(tx_ctx_, rx_ctx_)                                                                                  \
+	{                                                                                                              \
+		.size = sizeof(struct fi_ops_ep), .cancel = kit_no_cancel, .getopt = kit_no_getopt,                    \
+		.setopt = kit_no_setopt, .tx_ctx = tx_ctx_, .rx_ctx = rx_ctx_, .rx_size_left = kit_no_rx_size_left,    \
+		.tx_size_left = kit_no_tx_size_left,                                                                   \
 	}
-#define KIT_CM_OPS(getname_)                                                                                                     \
-	{                                                                                                                        \
-		.size = sizeof(struct fi_ops_cm), .setname = kit_no_setname, .getname = getname_, .getpeer = kit_no_getpeer,     \
-		.connect = kit_no_connect, .listen = kit_no_listen, .accept = kit_no_accept, .reject = kit_no_reject,            \
-		.shutdown = kit_no_shutdown, .join = kit_no_join,                                                                \
+#define KIT_CM_OPS(getname_)                                                                                           \
+	{                                                                                                              \
+		.size = sizeof(struct fi_ops_cm), .setname = kit_no_setname, .getname = getname_,                      \
+		.getpeer = kit_no_getpeer, .connect = kit_no_connect, .listen = kit_no_listen,                         \
+		.accept = kit_no_accept, .reject = kit_no_reject, .shutdown = kit_no_shutdown, .join = kit_no_join,    \
 	}
 /* Half of a table, for a context that only receives, or only sends. */
-#define KIT_NO_MSG_TX                                                                                                            \
-	.send = kit_no_msg_send, .sendv = kit_no_msg_sendv, .sendmsg = kit_no_msg_sendmsg, .inject = kit_no_msg_inject,          \
-	.senddata = kit_no_msg_senddata, .injectdata = kit_no_msg_injectdata
+#define KIT_NO_MSG_TX                                                                                                  \
+	.send = kit_no_msg_send, .sendv = kit_no_msg_sendv, .sendmsg = kit_no_msg_sendmsg,                             \
+	.inject = kit_no_msg_inject, .senddata = kit_no_msg_senddata, .injectdata = kit_no_msg_injectdata
 #define KIT_NO_MSG_RX .recv = kit_no_msg_recv, .recvv = kit_no_msg_recvv, .recvmsg = kit_no_msg_recvmsg
-#define KIT_NO_TAGGED_TX                                                                                                         \
-	.send = kit_no_tagged_send, .sendv = kit_no_tagged_sendv, .sendmsg = kit_no_tagged_sendmsg,                              \
+#define KIT_NO_TAGGED_TX                                                                                               \
+	.send = kit_no_tagged_send, .sendv = kit_no_tagged_sendv, .sendmsg = kit_no_tagged_sendmsg,                    \
 	.inject = kit_no_tagged_inject, .senddata = kit_no_tagged_senddata, .injectdata = kit_no_tagged_injectdata
 #define KIT_NO_TAGGED_RX .recv = kit_no_tagged_recv, .recvv = kit_no_tagged_recvv, .recvmsg = kit_no_tagged_recvmsg
 

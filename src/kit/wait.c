@@ -68,7 +68,8 @@ static void bell_ring(struct kit_bell *b)
 	const uint64_t one = 1;
 
 	/* sequentially consistent: event before flag; pairs with flag before look in bell_arm() */
-	if (atomic_load_explicit(&b->signaled, memory_order_seq_cst) || atomic_exchange_explicit(&b->signaled, true, memory_order_seq_cst))
+	if (atomic_load_explicit(&b->signaled, memory_order_seq_cst) ||
+	    atomic_exchange_explicit(&b->signaled, true, memory_order_seq_cst))
 		return;
 	if (write(b->evfd, &one, sizeof(one)) < 0)
 		return; /* EAGAIN: the counter is full, hence readable */
@@ -87,7 +88,8 @@ static bool bell_arm(struct kit_bell *b)
 	 * sequentially consistent, both of @signaled; pair with bell_ring(). @owed is relaxed: a count, seen late it is
 	 * drained late.
 	 */
-	if (!atomic_load_explicit(&b->signaled, memory_order_seq_cst) && !atomic_load_explicit(&b->owed, memory_order_relaxed))
+	if (!atomic_load_explicit(&b->signaled, memory_order_seq_cst) &&
+	    !atomic_load_explicit(&b->owed, memory_order_relaxed))
 		return false;
 	if (read(b->evfd, &cnt, sizeof(cnt)) < 0)
 		cnt = 0; /* EAGAIN: not written yet */

@@ -61,8 +61,8 @@ struct hostpart {
 };
 
 /** hostpart_init() - What the room and our own address @own say. 0; -EINVAL with one sentence in @err. */
-int hostpart_init(struct hostpart *h, const struct hostpart_kind *kind, const struct link_room *room, const uint8_t own[16], char *err,
-		  size_t err_len);
+int hostpart_init(struct hostpart *h, const struct hostpart_kind *kind, const struct link_room *room,
+		  const uint8_t own[16], char *err, size_t err_len);
 /**
  * hostpart_ip() - IP address and first UDP port of number @nr: as map= says, or the host part put into the network; on
  * loopback one of this host's adapters. 0; -ENETUNREACH.

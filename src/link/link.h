@@ -15,9 +15,10 @@
 /*
  * Theory of operation
  *
- * A *node* is one soft adapter opened by one process (one per libfabric domain). It owns the lock under which everything
- * of it runs, the table of memory regions that peers may read and write, and the adapter thread. A *port* is one address
- * of a node (an EFA queue pair, a Cassini PID, an HFI context). A *peer* is one remote port as one local port sees it.
+ * A *node* is one soft adapter opened by one process (one per libfabric domain). It owns the lock under which
+ * everything of it runs, the table of memory regions that peers may read and write, and the adapter thread. A *port* is
+ * one address of a node (an EFA queue pair, a Cassini PID, an HFI context). A *peer* is one remote port as one local
+ * port sees it.
  *
  * Unless a comment says otherwise every function here is called with the node's lock held, and every callback runs with
  * it held: from link_poll() in the application's thread, or from the adapter thread while the application computes.
@@ -64,14 +65,15 @@ enum link_class {
 /* What a port tells its owner. All called with the node's lock held; none may close the port. */
 struct link_ops {
 	/*
-	 * A frame of @peer arrived; @frame is borrowed for this call. Return 0 when taken; 1..LINK_NAK_MAX refuses it and
-	 * becomes the status of the sender's on_sent (RAW: only counted).
+	 * A frame of @peer arrived; @frame is borrowed for this call. Return 0 when taken; 1..LINK_NAK_MAX refuses it
+	 * and becomes the status of the sender's on_sent (RAW: only counted).
 	 */
 	int (*on_frame)(void *ctx, struct link_peer *peer, const struct view *frame);
 	/*
-	 * A frame given to link_send() with a cookie has ended. @status: 0 the peer's owner took it; > 0 the peer's refusal
-	 * code; -ECONNREFUSED nobody listens there (closed port, or its owner exited); -EHOSTUNREACH never answered;
-	 * -ETIMEDOUT silent for dead_after; -EPROTO peers disagree on wire version or settings; -ECANCELED we closed.
+	 * A frame given to link_send() with a cookie has ended. @status: 0 the peer's owner took it; > 0 the peer's
+	 * refusal code; -ECONNREFUSED nobody listens there (closed port, or its owner exited); -EHOSTUNREACH never
+	 * answered; -ETIMEDOUT silent for dead_after; -EPROTO peers disagree on wire version or settings; -ECANCELED we
+	 * closed.
 	 */
 	void (*on_sent)(void *ctx, void *cookie, int status);
 	/* A link_bulk() has ended: 0; -EACCES key, range or right wrong at the target; else as on_sent. */
@@ -132,11 +134,15 @@ void link_node_close(struct link_node *n);
 
 /** link_now_ns() - The node's clock: monotonic time, or its world's. Any thread. */
 uint64_t link_now_ns(const struct link_node *n);
-/** link_idle() - The caller's poll found nothing: spins, or yields the CPU once the wait is long. Not under the lock. */
+/**
+ * link_idle() - The caller's poll found nothing: spins, or yields the CPU once the wait is long. Not under the lock.
+ */
 void link_idle(struct link_node *n);
 /** link_forked() - True in a child of the process that opened @n: nothing of it may be used there. */
 bool link_forked(const struct link_node *n);
-/** link_fork_mark() - A byte that is 0 where link_forked() is true, for those who ask often. NULL: ask link_forked(). */
+/**
+ * link_fork_mark() - A byte that is 0 where link_forked() is true, for those who ask often. NULL: ask link_forked().
+ */
 const uint8_t *link_fork_mark(const struct link_node *n);
 
 /* --- ports ------------------------------------------------------------------------------------------------------- */
@@ -148,8 +154,9 @@ struct link_port_attr {
 	uint32_t nonce;         /* part of our address; != 0 */
 	enum link_class cls;
 	/*
-	 * Addresses of our peers carry no nonce (Cassini, HFI): a peer is a place, and whoever opens there next is the same peer.
-	 * When its process goes, what is outstanding ends with an error, and the next link_send() looks who is there now.
+	 * Addresses of our peers carry no nonce (Cassini, HFI): a peer is a place, and whoever opens there next is the
+	 * same peer. When its process goes, what is outstanding ends with an error, and the next link_send() looks who
+	 * is there now.
 	 */
 	bool by_place;
 	/* A peer's next incarnation may have its nonce: when one has gone, the next link_send() looks who is there. */
@@ -159,20 +166,35 @@ struct link_port_attr {
 	void *ctx;
 };
 
-/** link_port_open() - Return: 0; -EADDRINUSE (quietly: the caller may be looking for a free one); -EADDRNOTAVAIL; -ENOMEM; -errno (logged with the reason). */
+/**
+ * link_port_open() - Return: 0; -EADDRINUSE (quietly: the caller may be looking for a free one); -EADDRNOTAVAIL;
+ * -ENOMEM; -errno (logged with the reason).
+ */
 int link_port_open(const struct link_port_attr *attr, struct link_port **out);
 /**
- * link_port_close() - Ends everything outstanding (on_sent -ECANCELED) after draining what peers still owe acknowledgements
- * for, bounded by the room's linger; says goodbye. Drops and retakes the lock while it waits. NULL is fine.
+ * link_port_close() - Ends everything outstanding (on_sent -ECANCELED) after draining what peers still owe
+ * acknowledgements for, bounded by the room's linger; says goodbye. Drops and retakes the lock while it waits. NULL is
+ * fine.
  */
 void link_port_close(struct link_port *p);
-/** link_port_close_stats() - The same; *@last: what its counters came to, with all that draining and goodbye have sent. */
+/**
+ * link_port_close_stats() - The same; *@last: what its counters came to, with all that draining and goodbye have sent.
+ */
 void link_port_close_stats(struct link_port *p, struct link_stats *last);
-/** link_port_holder() - Who has @ip and @port on this host: process id as that process sees it; 0 = nobody of ours, or not known. System calls. */
+/**
+ * link_port_holder() - Who has @ip and @port on this host: process id as that process sees it; 0 = nobody of ours, or
+ * not known. System calls.
+ */
 int link_port_holder(const uint8_t ip[16], uint16_t port);
-/** link_port_user() - The user whose UDP socket is bound there, ours or not. 0; -ENOENT nobody; -errno cannot be told. System calls. */
+/**
+ * link_port_user() - The user whose UDP socket is bound there, ours or not. 0; -ENOENT nobody; -errno cannot be told.
+ * System calls.
+ */
 int link_port_user(const uint8_t ip[16], uint16_t port, uint32_t *uid);
-/** link_port_set_label() - What peers on this host may know of us before they send anything: the owner's own matter, not 0. */
+/**
+ * link_port_set_label() - What peers on this host may know of us before they send anything: the owner's own matter, not
+ * 0.
+ */
 void link_port_set_label(struct link_port *p, uint64_t label);
 /**
  * link_port_set_nonce() - Another one from now on.
@@ -199,17 +221,22 @@ struct link_peer *link_peer_find(struct link_port *p, const struct link_addr *ad
 void link_peer_put(struct link_peer *peer);
 const struct link_addr *link_peer_addr(const struct link_peer *peer);
 /**
- * link_peer_connect() - Choose the path of @peer's frames now, which the first one would do; sends nothing. RAW: looks again whether shared
- * memory reaches it, since the process there may be another one by now; for who begins anew with it. The end of one that was there before,
- * and has left, is told first (on_gone).
+ * link_peer_connect() - Choose the path of @peer's frames now, which the first one would do; sends nothing. RAW: looks
+ * again whether shared memory reaches it, since the process there may be another one by now; for who begins anew with
+ * it. The end of one that was there before, and has left, is told first (on_gone).
  * Return: 0; -EAGAIN that end has to wait for a poll; the peer's terminal status (as on_sent).
  */
 int link_peer_connect(struct link_peer *peer);
 /** link_peer_is_local() - True when shared memory carries its frames now. */
 bool link_peer_is_local(const struct link_peer *peer);
-/** link_peer_nonce() - Nonce of the port that @peer's frames reach now: of its address, else as the path learned it; 0 = not known (yet). */
+/**
+ * link_peer_nonce() - Nonce of the port that @peer's frames reach now: of its address, else as the path learned it; 0 =
+ * not known (yet).
+ */
 uint32_t link_peer_nonce(const struct link_peer *peer);
-/** link_peer_label() - link_port_set_label() of a peer that shared memory reaches; 0: of no other, or it has none yet. */
+/**
+ * link_peer_label() - link_port_set_label() of a peer that shared memory reaches; 0: of no other, or it has none yet.
+ */
 uint64_t link_peer_label(const struct link_peer *peer);
 /** link_peer_is_host() - Is its address one of this host's? May ask the system, at most once a second. */
 bool link_peer_is_host(const struct link_peer *peer);
@@ -227,7 +254,8 @@ void link_peer_set_user(struct link_peer *peer, void *user);
 
 /**
  * link_send() - Send one frame: @hdr (copied, <= LINK_HDR_MAX bytes) then @iov (<= LINK_IOV_MAX pieces).
- * @cookie: returned by on_sent exactly once if and only if 0 is returned; for RELIABLE and ORDERED the bytes behind @iov stay
+ * @cookie: returned by on_sent exactly once if and only if 0 is returned; for RELIABLE and ORDERED the bytes behind
+ * @iov stay
  *          unchanged until then. RAW: the bytes may be reused at once and on_sent is never called.
  * Frames may be held back until link_doorbell() or link_poll().
  * Return:  0; -EAGAIN no room now, nothing happened; -EMSGSIZE above LINK_FRAME_MAX; else the peer's terminal status
@@ -237,17 +265,21 @@ int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size
 	      int iov_cnt, void *cookie);
 /**
  * link_begin() - Where to write a small frame, so that it is copied only once: into the peer's memory, or into what the
- * network sends. Without a cookie, as on a RAW port always, nobody hears of it again unless it fails (on_lost; not RAW).
- * At most LINK_OWN_CNT are on their way through memory, and as many by the network (RAW: any number).
+ * network sends. Without a cookie, as on a RAW port always, nobody hears of it again unless it fails (on_lost; not
+ * RAW). At most LINK_OWN_CNT are on their way through memory, and as many by the network (RAW: any number).
  * @cls: of @p, which its owner knows when this is compiled.
- * @len: header included, <= LINK_FRAME_MAX. Above LINK_OWN_MAX there is this way on one host only, and not with a cookie.
+ * @len: header included, <= LINK_FRAME_MAX. Above LINK_OWN_MAX there is this way on one host only, and not with a
+ * cookie.
  * Return: @len bytes, to be written and given off by link_commit() before anything else is done with @p;
  *         NULL: not this way, or not now, link_send() knows more. A RAW port has this way on one host only.
  */
 uint8_t *link_begin(struct link_port *p, struct link_peer *peer, enum link_class cls, size_t len);
 /** link_is_full() - link_begin() has given no memory for a frame to @peer: would link_send() find none, either? */
 bool link_is_full(const struct link_peer *peer);
-/** link_commit() - The bytes are in place. @cookie: as link_send(); or NULL: then @tag is the caller's, shown by on_lost. */
+/**
+ * link_commit() - The bytes are in place. @cookie: as link_send(); or NULL: then @tag is the caller's, shown by
+ * on_lost.
+ */
 void link_commit(struct link_port *p, struct link_peer *peer, enum link_class cls, uint8_t *frame, size_t len,
 		 void *cookie, uint64_t tag);
 #define LINK_OWN_MAX 248u
@@ -264,8 +296,8 @@ int link_send_late(struct link_port *p, struct link_peer *peer, const void *hdr,
 /** link_doorbell() - Push out what link_send() held back. */
 void link_doorbell(struct link_port *p);
 /**
- * link_borrow() - RAW: from here to link_borrow_end(), which pushes everything out, the payload of link_send() stays unchanged: frames to other
- * hosts need not be copied. Nothing else is done with @p meanwhile.
+ * link_borrow() - RAW: from here to link_borrow_end(), which pushes everything out, the payload of link_send() stays
+ * unchanged: frames to other hosts need not be copied. Nothing else is done with @p meanwhile.
  */
 void link_borrow(struct link_port *p);
 void link_borrow_end(struct link_port *p);
@@ -277,10 +309,14 @@ enum { LINK_GET = 1, LINK_PUT = 2 }; /* rights of a region, and the two operatio
 
 /**
  * link_region_add() - Let peers of all ports of @n read (LINK_GET) and/or write (LINK_PUT) [@addr, +@len).
- * @key: out; 32 bits from the kernel's generator, not 0: who knows one key knows nothing of another.   Return: 0; -ENOMEM; -ENOSPC table full.
+ * @key: out; 32 bits from the kernel's generator, not 0: who knows one key knows nothing of another.
+ * Return: 0; -ENOMEM; -ENOSPC table full.
  */
 int link_region_add(struct link_node *n, void *addr, size_t len, unsigned rights, uint32_t *key);
-/** link_port_region_add() - The same for peers of @p alone: to those of the node's other ports the key is unknown. link_region_del() ends it. */
+/**
+ * link_port_region_add() - The same for peers of @p alone: to those of the node's other ports the key is unknown.
+ * link_region_del() ends it.
+ */
 int link_port_region_add(struct link_port *p, void *addr, size_t len, unsigned rights, uint32_t *key);
 /**
  * link_region_del() - On return no peer touches the memory any more (waits, bounded, for copies in flight).
@@ -288,8 +324,10 @@ int link_port_region_add(struct link_port *p, void *addr, size_t len, unsigned r
  */
 void link_region_del(struct link_node *n, uint32_t key);
 /**
- * link_bulk() - Copy @len bytes between @local and [@raddr, +@len) of the peer's region @key. @op: LINK_GET reads, LINK_PUT writes.
- * @raddr: virtual address in the target. @len may be 0 (the key is still checked). on_bulk ends it exactly once if 0 is returned.
+ * link_bulk() - Copy @len bytes between @local and [@raddr, +@len) of the peer's region @key. @op: LINK_GET reads,
+ * LINK_PUT writes.
+ * @raddr: virtual address in the target. @len may be 0 (the key is still checked). on_bulk ends it exactly once if 0 is
+ * returned.
  * Return: 0; -EAGAIN; -EOPNOTSUPP a RAW port and a peer on another host; the peer's terminal status.
  */
 int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, size_t len, uint64_t raddr,
@@ -322,28 +360,30 @@ void link_node_served(const struct link_node *n, uint64_t *get_bytes, uint64_t *
 /* --- wake-up ----------------------------------------------------------------------------------------------------- */
 
 /*
- * Who wakes whom. An application that wants to sleep polls, looks at its own queues, calls link_arm() under the same hold of the
- * lock, and after 0 sleeps on link_wait_fd(). It is woken by
+ * Who wakes whom. An application that wants to sleep polls, looks at its own queues, calls link_arm() under the same
+ * hold of the lock, and after 0 sleeps on link_wait_fd(). It is woken by
  *  - its peers: a frame, a completion or a datagram makes the descriptor readable;
- *  - the adapter thread: it works for ports whose application sleeps, too, and may take what woke both before the application
- *    looks. If a service round has made any callback of the port since link_arm(), the descriptor becomes readable, whether or not
- *    there is anything left to poll;
+ *  - the adapter thread: it works for ports whose application sleeps, too, and may take what woke both before the
+ *    application looks. If a service round has made any callback of the port since link_arm(), the descriptor becomes
+ *    readable, whether or not there is anything left to poll;
  *  - whoever calls link_wake(): the owner, when its service() has made something that no callback of the link told of.
- * The descriptor stays readable until the next link_arm(). Any number of threads may sleep on one port, each after a link_arm() of
- * its own, while others poll it: neither takes another's arming back (wait.c says why none is forgotten). What one of them takes
- * for another its callbacks learn, and the owner wakes those whom they concern. Being woken for nothing is possible.
+ * The descriptor stays readable until the next link_arm(). Any number of threads may sleep on one port, each after a
+ * link_arm() of its own, while others poll it: neither takes another's arming back (wait.c says why none is forgotten).
+ * What one of them takes for another its callbacks learn, and the owner wakes those whom they concern. Being woken for
+ * nothing is possible.
  */
 
 /** link_wait_fd() - Readable when link_poll() may have work, after link_arm(). One per port. -ENOTSUP: in a world. */
 int link_wait_fd(struct link_port *p);
 /**
  * link_arm() - About to sleep on link_wait_fd(). A poll does not take it back.
- * Return: 0 sleep; -EAGAIN poll and look again: there is work, or the application has been woken (link_wake(), the adapter thread) and nobody has polled since.
+ * Return: 0 sleep; -EAGAIN poll and look again: there is work, or the application has been woken (link_wake(), the
+ * adapter thread) and nobody has polled since.
  */
 int link_arm(struct link_port *p);
 /**
- * link_is_armed() - Since link_arm() no bell has been rung, the application has not been woken by the adapter thread, and
- * nothing was left to link_send_late(): it need not be called again.
+ * link_is_armed() - Since link_arm() no bell has been rung, the application has not been woken by the adapter thread,
+ * and nothing was left to link_send_late(): it need not be called again.
  */
 bool link_is_armed(const struct link_port *p);
 /** link_wake() - Make link_wait_fd() readable until the next link_arm() if the application sleeps on @p. */
@@ -357,7 +397,8 @@ struct link_stats {
 	uint64_t shm_tx_frames, shm_rx_frames;                     /* of which through shared memory without repair */
 	uint64_t net_tx_dgrams, net_rx_dgrams, net_tx_bytes, net_rx_bytes; /* datagrams, reliability's own included */
 	uint64_t retrans, dup_rx, naks_tx, naks_rx, acks_tx;
-	uint64_t probes, timeouts;                                 /* a peer was silent: asked; and it had lost something */
+	/* a peer was silent: asked; and it had lost something */
+	uint64_t probes, timeouts;
 	uint64_t drop_malformed, drop_nonce, drop_source, drop_version, drop_full, drop_seal;
 	uint64_t drop_hello;                                       /* of another pair than the one that is open */
 	uint64_t drop_quote;                                       /* ICMP errors about nothing that we sent */
@@ -372,7 +413,7 @@ struct link_stats {
 };
 const struct link_stats *link_port_stats(const struct link_port *p);
 
-/* --- the room: SOFTFABRIC_NET -------------------------------------------------------------------------------------- */
+/* --- the room: SOFTFABRIC_NET ------------------------------------------------------------------------------------- */
 
 /* Fault rates are parts per million of datagrams. */
 struct link_room {
@@ -399,13 +440,17 @@ struct link_room {
 enum { LINK_PATH_SHM = 1, LINK_PATH_UDP = 2 };
 
 /**
- * link_room_get() - The room of this process, parsed once from SOFTFABRIC_NET or section [net] of the file SOFTFABRIC_CONF.
+ * link_room_get() - The room of this process, parsed once from SOFTFABRIC_NET or section [net] of the file
+ * SOFTFABRIC_CONF.
  * Return: 0; -EINVAL with one sentence that names the mistake and the known keys (@err, may be NULL).
  */
 int link_room_get(const struct link_room **out, char *err, size_t err_len);
 /** link_room_parse() - The same for a given text, for tests. */
 int link_room_parse(const char *text, struct link_room *out, char *err, size_t err_len);
-/** link_room_ip() - Address of adapter @n (0-based) of this host in @room: n-th address of `if=`, or 127.0.0.(1+n) on lo. -ENODEV, why in @err. */
+/**
+ * link_room_ip() - Address of adapter @n (0-based) of this host in @room: n-th address of `if=`, or 127.0.0.(1+n) on
+ * lo. -ENODEV, why in @err.
+ */
 int link_room_ip(const struct link_room *room, unsigned n, uint8_t ip[16], char *err, size_t err_len);
 
 #endif

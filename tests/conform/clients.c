@@ -95,7 +95,8 @@ static void mpich(struct fi_info *h, const struct fi_info *plain, int try)
 		try > 1 ? plain->domain_attr->mr_mode : FI_MR_HMEM | FI_MR_ENDPOINT | bits;
 	h->tx_attr->op_flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
 	h->tx_attr->msg_order = try > 0 ? plain->tx_attr->msg_order
-					: FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
+					: FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW |
+						  FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
 	h->rx_attr->msg_order = FI_ORDER_SAS;
 	h->rx_attr->op_flags = FI_COMPLETION;
 	h->ep_attr->mem_tag_format = cxi ? 24ULL << 40 | 0xfffff : 24ULL << 51 | 0x7fffffff;
@@ -186,7 +187,8 @@ static void nvshmem(struct fi_info *h, const struct fi_info *plain, int try)
 	(void)plain, (void)try;
 	h->caps = FI_RMA | FI_HMEM | (efa ? FI_MSG | FI_SOURCE : FI_FENCE | FI_ATOMIC);
 	h->mode = efa ? FI_CONTEXT2 : 0;
-	h->domain_attr->mr_mode = efa ? FI_MR_LOCAL | MR_BASIC_BITS | FI_MR_HMEM : FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	h->domain_attr->mr_mode =
+		efa ? FI_MR_LOCAL | MR_BASIC_BITS | FI_MR_HMEM : FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 	h->domain_attr->threading = FI_THREAD_SAFE;
 	h->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
 }
@@ -216,7 +218,8 @@ static void mercury(struct fi_info *h, const struct fi_info *plain, int try)
 
 	(void)plain, (void)try;
 	h->mode = FI_ASYNC_IOV | (cxi ? FI_CONTEXT : FI_CONTEXT2);
-	h->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | (cxi ? FI_SOURCE | FI_SOURCE_ERR | FI_MULTI_RECV : 0);
+	h->caps =
+		FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | (cxi ? FI_SOURCE | FI_SOURCE_ERR | FI_MULTI_RECV : 0);
 	h->tx_attr->op_flags = FI_INJECT_COMPLETE;
 	h->tx_attr->size = cxi ? 4096 : 0; /* of a listener */
 	h->rx_attr->size = cxi ? 512 : 0;
@@ -299,28 +302,52 @@ static void lci(struct fi_info *h, const struct fi_info *plain, int try)
 #define TWICE(a_, b_)	{a_, b_, NO_TRY, NO_TRY}
 
 const struct client client_tab[] = {
-	{"ompi4_mtl", "open-mpi/ompi v4.1.8 ompi/mca/mtl/ofi/mtl_ofi_component.c", CL_ALL, ONCE(V(1, 5)), mtl4, 0, NULL},
-	{"ompi5_mtl", "open-mpi/ompi v5.0.8 ompi/mca/mtl/ofi/mtl_ofi_component.c", CL_ALL, TWICE(V(1, 18), V(1, 18)), mtl5, 0, NULL},
+	{"ompi4_mtl", "open-mpi/ompi v4.1.8 ompi/mca/mtl/ofi/mtl_ofi_component.c", CL_ALL, ONCE(V(1, 5)), mtl4, 0,
+	 NULL},
+	{"ompi5_mtl", "open-mpi/ompi v5.0.8 ompi/mca/mtl/ofi/mtl_ofi_component.c", CL_ALL, TWICE(V(1, 18), V(1, 18)),
+	 mtl5, 0, NULL},
 	{"ompi5_mtl_old", "the same, with a libfabric before 1.18", CL_ALL, TWICE(V(1, 9), V(1, 9)), mtl5, 0, NULL},
-	{"ompi4_btl", "open-mpi/ompi v4.1.8 opal/mca/btl/ofi/btl_ofi_component.c", CL_ALL, ONCE(V(1, 5)), btl4, CL_CXI, amend_endpoint},
-	{"ompi5_btl", "open-mpi/ompi v5.0.8 opal/mca/btl/ofi/btl_ofi_component.c", CL_ALL, TWICE(V(1, 18), V(1, 18)), btl5, 0, NULL},
+	{"ompi4_btl", "open-mpi/ompi v4.1.8 opal/mca/btl/ofi/btl_ofi_component.c", CL_ALL, ONCE(V(1, 5)), btl4, CL_CXI,
+	 amend_endpoint},
+	{"ompi5_btl", "open-mpi/ompi v5.0.8 opal/mca/btl/ofi/btl_ofi_component.c", CL_ALL, TWICE(V(1, 18), V(1, 18)),
+	 btl5, 0, NULL},
 	{"ompi5_btl_old", "the same, with a libfabric before 1.18", CL_ALL, TWICE(V(1, 9), V(1, 9)), btl5, 0, NULL},
-	{"ompi5_btl_sep", "the same, but asking for a scalable endpoint", CL_CXI | CL_OPX, TWICE(V(1, 18), V(1, 18)), btl5_sep, 0, NULL},
-	{"mpich", "pmodels/mpich 6a79bf65 src/mpid/ch4/netmod/ofi/init_settings.c", CL_ALL, {0, 0, 0, NO_TRY}, mpich, 0, NULL},
+	{"ompi5_btl_sep", "the same, but asking for a scalable endpoint", CL_CXI | CL_OPX, TWICE(V(1, 18), V(1, 18)),
+	 btl5_sep, 0, NULL},
+	{"mpich",
+	 "pmodels/mpich 6a79bf65 src/mpid/ch4/netmod/ofi/init_settings.c",
+	 CL_ALL,
+	 {0, 0, 0, NO_TRY},
+	 mpich,
+	 0,
+	 NULL},
 	{"sos", "Sandia-OpenSHMEM/SOS 8649160d src/transport_ofi.c", CL_ALL, ONCE(V(1, 5)), sos, 0, NULL},
-	{"gasnet", "GASNet-EX ofi-conduit/gasnet_ofi.c, with memory kinds", CL_ALL, TWICE(V(1, 9), V(1, 9)), gasnet, CL_OPX, amend_context2},
+	{"gasnet", "GASNet-EX ofi-conduit/gasnet_ofi.c, with memory kinds", CL_ALL, TWICE(V(1, 9), V(1, 9)), gasnet,
+	 CL_OPX, amend_context2},
 	{"chapel", "chapel-lang/chapel runtime/src/comm/ofi/comm-ofi.c", CL_ALL, {0, 0, 0, NO_TRY}, chapel, 0, NULL},
-	{"nccl_sendrecv", "aws/aws-ofi-nccl 2daf7d30 src/nccl_ofi_sendrecv.cpp", CL_ALL, {V(1, 18), V(1, 6), V(1, 6), NO_TRY}, nccl_sendrecv, 0, NULL},
-	{"nccl_rdma", "aws/aws-ofi-nccl 2daf7d30 src/nccl_ofi_rdma.cpp", CL_ALL, ONCE(V(1, 18)), nccl_rdma, CL_ALL, amend_hmem},
-	{"nccl_rdma_gdaki", "the same, with the adapter's counters", CL_ALL, ONCE(V(2, 5)), nccl_rdma, CL_ALL, amend_hmem},
-	{"nvshmem", "NVIDIA/nvshmem 3.4.5 src/modules/transport/libfabric/libfabric.cpp", CL_EFA | CL_CXI, ONCE(V(1, 5)), nvshmem,
-	 CL_ALL, amend_hmem},
-	{"nixl", "ai-dynamo/nixl 8770b655 src/utils/libfabric/libfabric_rail.cpp", CL_ALL, TWICE(V(1, 18), V(1, 18)), nixl, CL_OPX, amend_context2},
+	{"nccl_sendrecv",
+	 "aws/aws-ofi-nccl 2daf7d30 src/nccl_ofi_sendrecv.cpp",
+	 CL_ALL,
+	 {V(1, 18), V(1, 6), V(1, 6), NO_TRY},
+	 nccl_sendrecv,
+	 0,
+	 NULL},
+	{"nccl_rdma", "aws/aws-ofi-nccl 2daf7d30 src/nccl_ofi_rdma.cpp", CL_ALL, ONCE(V(1, 18)), nccl_rdma, CL_ALL,
+	 amend_hmem},
+	{"nccl_rdma_gdaki", "the same, with the adapter's counters", CL_ALL, ONCE(V(2, 5)), nccl_rdma, CL_ALL,
+	 amend_hmem},
+	{"nvshmem", "NVIDIA/nvshmem 3.4.5 src/modules/transport/libfabric/libfabric.cpp", CL_EFA | CL_CXI,
+	 ONCE(V(1, 5)), nvshmem, CL_ALL, amend_hmem},
+	{"nixl", "ai-dynamo/nixl 8770b655 src/utils/libfabric/libfabric_rail.cpp", CL_ALL, TWICE(V(1, 18), V(1, 18)),
+	 nixl, CL_OPX, amend_context2},
 	{"mercury", "mercury-hpc/mercury f62eeb52 src/na/na_ofi.c", CL_CXI | CL_OPX, ONCE(V(1, 13)), mercury, 0, NULL},
-	{"mercury_new", "the same, with headers of 1.20 and later", CL_CXI | CL_OPX, ONCE(V(1, 20)), mercury_user, 0, NULL},
-	{"adios", "ornladios/ADIOS2 ecf587ce source/adios2/toolkit/sst/dp/rdma_dp.c", CL_ALL, ONCE(V(1, 5)), adios, CL_CXI, amend_adios},
+	{"mercury_new", "the same, with headers of 1.20 and later", CL_CXI | CL_OPX, ONCE(V(1, 20)), mercury_user, 0,
+	 NULL},
+	{"adios", "ornladios/ADIOS2 ecf587ce source/adios2/toolkit/sst/dp/rdma_dp.c", CL_ALL, ONCE(V(1, 5)), adios,
+	 CL_CXI, amend_adios},
 	{"adios_cxi", "the same, built with SST_HAVE_CRAY_CXI", CL_CXI, ONCE(V(1, 11)), adios_cxi, 0, NULL},
-	{"charm", "charmplusplus/charm 2ff9e155 src/arch/ofi/machine.C", CL_EFA | CL_OPX, ONCE(V(1, 0)), charm, CL_OPX, amend_context2},
+	{"charm", "charmplusplus/charm 2ff9e155 src/arch/ofi/machine.C", CL_EFA | CL_OPX, ONCE(V(1, 0)), charm, CL_OPX,
+	 amend_context2},
 	{"charm_cxi", "the same, built for cxi", CL_CXI, ONCE(0), charm, 0, NULL},
 	{"lci", "uiuc-hpc/lci ca88ce2c src/network/ofi/backend_ofi.cpp", CL_EFA | CL_CXI, ONCE(V(1, 6)), lci, 0, NULL},
 	{0},
@@ -418,7 +445,8 @@ struct fi_info *client_info(struct ct *c, const struct client *k, uint32_t versi
 
 /* --- the table test: every client at every version of the API ------------------------------------ */
 
-static const uint32_t versions[] = {V(1, 9), V(1, 13), V(1, 17), V(1, 18), V(1, 20), V(1, 22), V(2, 0), V(2, 1), V(2, 2), V(2, 5), V(2, 6)};
+static const uint32_t versions[] = {V(1, 9), V(1, 13), V(1, 17), V(1, 18), V(1, 20), V(1, 22),
+				    V(2, 0), V(2, 1),  V(2, 2),	 V(2, 5),  V(2, 6)};
 
 static void clients_versions(struct ct *c)
 {
@@ -431,13 +459,15 @@ static void clients_versions(struct ct *c)
 			uint32_t v = versions[i];
 			struct fi_info *info = client_info(c, k, v, false);
 
-			CHECK(!info == refused, "%s (%s) is %s at API version %u.%u", k->name, k->source, info ? "served" : "refused", FI_MAJOR(v), FI_MINOR(v));
+			CHECK(!info == refused, "%s (%s) is %s at API version %u.%u", k->name, k->source,
+			      info ? "served" : "refused", FI_MAJOR(v), FI_MINOR(v));
 			if (info)
 				fi_freeinfo(info);
 			if (!refused)
 				continue;
 			info = client_info(c, k, v, true);
-			CHECK(info, "%s is refused at API version %u.%u for more than the one reason", k->name, FI_MAJOR(v), FI_MINOR(v));
+			CHECK(info, "%s is refused at API version %u.%u for more than the one reason", k->name,
+			      FI_MAJOR(v), FI_MINOR(v));
 			fi_freeinfo(info);
 		}
 	}

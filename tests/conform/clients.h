@@ -39,6 +39,17 @@ struct fi_info *client_info(struct ct *c, const struct client *k, uint32_t versi
 bool client_is_refused(struct ct *c, const struct client *k);
 unsigned client_bit(const struct ct *c); /* CL_* of the provider */
 
+/* --- t_clients_app.c: what these do with their endpoints, after cl_start() ---------------------------------------- */
+
+void cl_nccl_sendrecv(struct ct *c);
+void cl_nccl_rdma(struct ct *c);
+void cl_nvshmem(struct ct *c);
+void cl_nixl(struct ct *c);
+void cl_mercury(struct ct *c);
+void cl_adios(struct ct *c);
+void cl_charm(struct ct *c);
+void cl_lci(struct ct *c);
+
 /* --- clients_use.c ----------------------------------------------------------------------------------------------- */
 
 #define CL_LEN	  1000
@@ -68,7 +79,8 @@ void cl_finish(struct ct *c, ...);
 void cl_mem_open(struct ct *c, struct cl_mem *m, struct fid_ep *ep, uint64_t access);
 void cl_mem_close(struct ct *c, struct cl_mem *m);
 void cl_verify(struct ct *c, const void *mem, size_t len, const char *what);
-void cl_tagged(struct ct *c, struct fid_ep *tx, struct fid_ep *rx, fi_addr_t to, fi_addr_t from, struct cl_mem *m, bool data);
+void cl_tagged(struct ct *c, struct fid_ep *tx, struct fid_ep *rx, fi_addr_t to, fi_addr_t from, struct cl_mem *m,
+	       bool data);
 void cl_post_multi(struct ct *c, struct fid_ep *ep, struct cl_mem *m, uint64_t flags);
 void cl_am(struct ct *c, struct fid_ep *tx, fi_addr_t to, struct fid_cq *rxcq, struct cl_mem *m, size_t len);
 void cl_wait_cntr(struct ct *c, struct fid_cntr *cntr, uint64_t value);

@@ -98,7 +98,8 @@ void cl_finish(struct ct *c, ...)
 static struct fid_mr *reg(struct ct *c, struct fid_ep *ep, void *mem, size_t len, uint64_t access, uint64_t key)
 {
 	struct iovec iov = {mem, len};
-	struct fi_mr_attr attr = {.mr_iov = &iov, .iov_count = 1, .access = access, .requested_key = key, .iface = FI_HMEM_SYSTEM};
+	struct fi_mr_attr attr = {.mr_iov = &iov, .iov_count = 1, .access = access, .requested_key = key,
+				  .iface = FI_HMEM_SYSTEM};
 	struct fid_mr *mr;
 
 	OK(fi_mr_regattr(c->domain, &attr, 0, &mr));
@@ -136,7 +137,8 @@ void cl_verify(struct ct *c, const void *mem, size_t len, const char *what)
 }
 
 /* Both ways at once. @data: immediate data, as MPI libraries bring the sender's rank. */
-void cl_tagged(struct ct *c, struct fid_ep *tx, struct fid_ep *rx, fi_addr_t to, fi_addr_t from, struct cl_mem *m, bool data)
+void cl_tagged(struct ct *c, struct fid_ep *tx, struct fid_ep *rx, fi_addr_t to, fi_addr_t from, struct cl_mem *m,
+	       bool data)
 {
 	uint64_t tag = 0x1234;
 
@@ -152,7 +154,8 @@ void cl_tagged(struct ct *c, struct fid_ep *tx, struct fid_ep *rx, fi_addr_t to,
 		struct fi_cq_tagged_entry e = ct_comp(c, i || c->txcq == c->rxcq ? c->rxcq : c->txcq).e;
 
 		if (e.op_context == &c->ctx[0])
-			CHECK(e.len == CL_LEN && (!data || e.data == (uint64_t)!c->rank), "%zu bytes, data %llu", e.len, (unsigned long long)e.data);
+			CHECK(e.len == CL_LEN && (!data || e.data == (uint64_t)!c->rank), "%zu bytes, data %llu", e.len,
+			      (unsigned long long)e.data);
 	}
 	cl_verify(c, m->in, CL_LEN, "tagged message");
 }
@@ -161,7 +164,8 @@ void cl_tagged(struct ct *c, struct fid_ep *tx, struct fid_ep *rx, fi_addr_t to,
 void cl_post_multi(struct ct *c, struct fid_ep *ep, struct cl_mem *m, uint64_t flags)
 {
 	struct iovec iov = {m->in, CL_BIG};
-	struct fi_msg msg = {.msg_iov = &iov, .desc = &m->desc, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &c->ctx[2]};
+	struct fi_msg msg = {.msg_iov = &iov, .desc = &m->desc, .iov_count = 1, .addr = FI_ADDR_UNSPEC,
+			     .context = &c->ctx[2]};
 
 	while (ct_again(c, fi_recvmsg(ep, &msg, FI_MULTI_RECV | flags)))
 		;
@@ -206,14 +210,16 @@ void cl_put_get(struct ct *c, struct fid_ep *ep, fi_addr_t peer, struct cl_mem *
 	CHECK(ct_comp(c, cq).e.op_context == &c->ctx[4], "another completion");
 	cl_wait_put(c, m, CL_LEN);
 	ct_barrier(c);
-	while (ct_again(c, fi_read(ep, m->p + CL_BIG / 4, CL_LEN, m->desc, peer, m->peer.addr, m->peer.key, &c->ctx[5])))
+	while (ct_again(c,
+			fi_read(ep, m->p + CL_BIG / 4, CL_LEN, m->desc, peer, m->peer.addr, m->peer.key, &c->ctx[5])))
 		;
 	CHECK(ct_comp(c, cq).e.op_context == &c->ctx[5], "another completion");
 	ct_verify(c, m->p + CL_BIG / 4, CL_LEN, 7 + (uint64_t)c->rank, "what was written, read back");
 	if (!atomics)
 		return;
 	*sum = 5, *old = 99;
-	while (ct_again(c, fi_fetch_atomic(ep, sum, 1, m->desc, old, m->desc, peer, m->peer.addr + CL_BIG / 2, m->peer.key, FI_UINT64, FI_SUM, &c->ctx[6])))
+	while (ct_again(c, fi_fetch_atomic(ep, sum, 1, m->desc, old, m->desc, peer, m->peer.addr + CL_BIG / 2,
+					   m->peer.key, FI_UINT64, FI_SUM, &c->ctx[6])))
 		;
 	CHECK(ct_comp(c, cq).e.op_context == &c->ctx[6] && !*old, "fetched %llu", (unsigned long long)*old);
 }

@@ -310,10 +310,11 @@ void ct_flood(struct ct *c, bool tagged);       /* until -FI_EAGAIN, against a r
 extern const size_t ct_sizes[];
 
 /* --- the tables --- */
-extern const struct ct_test msg_tests[], tagged_tests[], rma_tests[], atomic_tests[], cq_tests[], cntr_tests[], info_tests[], av_tests[],
-	bad_tests[], life_tests[], dgram_tests[], thread_tests[], cxi_tests[], cxi_av_tests[], cxi_fc_tests[], cxi_wait_tests[],
-	efa_tests[], opx_tests[], opx_first_tests[], opx_port_tests[], opx_proto_tests[], opx_api_tests[], zcpy_tests[], wait_tests[],
-	clients_table_tests[], clients_tests[], gone_tests[], meta_tests[];
+extern const struct ct_test msg_tests[], tagged_tests[], rma_tests[], atomic_tests[], cq_tests[], cntr_tests[],
+	info_tests[], av_tests[], bad_tests[], life_tests[], dgram_tests[], thread_tests[], cxi_tests[], cxi_av_tests[],
+	cxi_fc_tests[], cxi_wait_tests[], efa_tests[], opx_tests[], opx_first_tests[], opx_port_tests[],
+	opx_proto_tests[], opx_api_tests[], zcpy_tests[], wait_tests[], clients_table_tests[], clients_tests[],
+	gone_tests[], meta_tests[];
 extern const struct ct_test *const ct_tables[];
 
 #endif

@@ -13,9 +13,10 @@
 #define GUARD_BYTE 0xa5
 
 const size_t ct_sizes[] = {
-	0, 1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 1000, 2048, 4095, 4096, 4097, 8191, 8192, 8760, 8761,
-	8872, 8873, 8880, 8881, 8892, 8900, 8908, 8909, 8916, 8917, 8928, 8929, 16384, 17760, 17761, 65535, 65536, 65537, 131071,
-	284671, 284672, 284673, 293568, 600000, 1048575, 1048576, 1048577, 4194304, 4194305, SIZE_MAX,
+	0, 1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 1000, 2048, 4095, 4096, 4097, 8191, 8192,
+	8760, 8761, 8872, 8873, 8880, 8881, 8892, 8900, 8908, 8909, 8916, 8917, 8928, 8929, 16384, 17760, 17761, 65535,
+	65536, 65537, 131071, 284671, 284672, 284673, 293568, 600000, 1048575, 1048576, 1048577, 4194304, 4194305,
+	SIZE_MAX,
 };
 
 /* --- checks ----------------------------------------------------------------------------------------------------- */
@@ -186,7 +187,8 @@ void ct_verify(struct ct *c, const void *mem, size_t len, uint64_t seed, const c
 
 			while (p[i + j] == ((const uint8_t *)&v)[j])
 				j++;
-			FAIL("%s: byte %zu of %zu is %#x, not %#x", what, i + j, len, p[i + j], ((const uint8_t *)&v)[j]);
+			FAIL("%s: byte %zu of %zu is %#x, not %#x", what, i + j, len, p[i + j],
+			     ((const uint8_t *)&v)[j]);
 		}
 	}
 }
@@ -298,8 +300,9 @@ static void print_err(struct ct *c, struct fid_cq *cq)
 
 	if (fi_cq_readerr(cq, &e, 0) != 1)
 		FAIL("the CQ has an error but fi_cq_readerr gives none");
-	FAIL("completion with error %d (%s), prov_errno %d (%s), flags %#llx, len %zu", e.err, fi_strerror(e.err), e.prov_errno,
-	     fi_cq_strerror(cq, e.prov_errno, e.err_data, buf, sizeof(buf)), (unsigned long long)e.flags, e.len);
+	FAIL("completion with error %d (%s), prov_errno %d (%s), flags %#llx, len %zu", e.err, fi_strerror(e.err),
+	     e.prov_errno, fi_cq_strerror(cq, e.prov_errno, e.err_data, buf, sizeof(buf)), (unsigned long long)e.flags,
+	     e.len);
 }
 
 struct ct_comp ct_comp(struct ct *c, struct fid_cq *cq)
@@ -330,8 +333,8 @@ struct fi_cq_err_entry ct_comp_err(struct ct *c, struct fid_cq *cq, uint64_t fla
 	      ret == 1 ? (unsigned long long)t.flags : 0);
 	RET(1, fi_cq_readerr(cq, &e, 0));
 	CHECK(e.err > 0, "error entry without error code");
-	CHECK(!flags || (e.flags & ~FI_COMPLETION) == flags, "the entry of error %d (%s) has flags %#llx, not %#llx", e.err, fi_strerror(e.err),
-	      (unsigned long long)e.flags, (unsigned long long)flags);
+	CHECK(!flags || (e.flags & ~FI_COMPLETION) == flags, "the entry of error %d (%s) has flags %#llx, not %#llx",
+	      e.err, fi_strerror(e.err), (unsigned long long)e.flags, (unsigned long long)flags);
 	return e;
 }
 
@@ -354,8 +357,8 @@ void ct_tx(struct ct *c, void *context, uint64_t flags)
 	struct ct_comp r = ct_comp(c, c->txcq);
 
 	CHECK(r.e.op_context == context, "completion of another operation");
-	CHECK((r.e.flags & ~FI_COMPLETION) == flags, "transmit completion has flags %#llx, not %#llx", (unsigned long long)r.e.flags,
-	      (unsigned long long)flags);
+	CHECK((r.e.flags & ~FI_COMPLETION) == flags, "transmit completion has flags %#llx, not %#llx",
+	      (unsigned long long)r.e.flags, (unsigned long long)flags);
 }
 
 struct ct_comp ct_rx(struct ct *c, void *context, uint64_t flags, size_t len)
@@ -363,8 +366,8 @@ struct ct_comp ct_rx(struct ct *c, void *context, uint64_t flags, size_t len)
 	struct ct_comp r = ct_comp(c, c->rxcq);
 
 	CHECK(r.e.op_context == context, "completion of another operation");
-	CHECK((r.e.flags & ~FI_COMPLETION) == flags, "receive completion has flags %#llx, not %#llx", (unsigned long long)r.e.flags,
-	      (unsigned long long)flags);
+	CHECK((r.e.flags & ~FI_COMPLETION) == flags, "receive completion has flags %#llx, not %#llx",
+	      (unsigned long long)r.e.flags, (unsigned long long)flags);
 	CHECK(r.e.len == len, "receive completion has length %zu, not %zu", r.e.len, len);
 	return r;
 }

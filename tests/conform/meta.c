@@ -12,16 +12,21 @@ struct word {
 #define P(prefix_, bit_) {bit_, prefix_ #bit_}
 
 static const struct word caps[] = {
-	W(FI_MSG), W(FI_RMA), W(FI_TAGGED), W(FI_ATOMIC), W(FI_MULTICAST), W(FI_COLLECTIVE), W(FI_READ), W(FI_WRITE), W(FI_RECV),
-	W(FI_SEND), W(FI_REMOTE_READ), W(FI_REMOTE_WRITE), W(FI_MULTI_RECV), W(FI_TRIGGER), W(FI_FENCE), W(FI_HMEM), W(FI_RMA_PMEM),
-	W(FI_SOURCE_ERR), W(FI_LOCAL_COMM), W(FI_REMOTE_COMM), W(FI_SHARED_AV), W(FI_RMA_EVENT), W(FI_SOURCE), W(FI_NAMED_RX_CTX),
+	W(FI_MSG), W(FI_RMA), W(FI_TAGGED), W(FI_ATOMIC), W(FI_MULTICAST), W(FI_COLLECTIVE), W(FI_READ), W(FI_WRITE),
+	W(FI_RECV),
+	W(FI_SEND), W(FI_REMOTE_READ), W(FI_REMOTE_WRITE), W(FI_MULTI_RECV),
+	W(FI_TRIGGER), W(FI_FENCE), W(FI_HMEM), W(FI_RMA_PMEM),
+	W(FI_SOURCE_ERR), W(FI_LOCAL_COMM), W(FI_REMOTE_COMM), W(FI_SHARED_AV), W(FI_RMA_EVENT), W(FI_SOURCE),
+	W(FI_NAMED_RX_CTX),
 	W(FI_DIRECTED_RECV), W(FI_AV_USER_ID), {0},
 };
 static const struct word orders[] = {
 	P("order:", FI_ORDER_SAS), P("order:", FI_ORDER_SAR), P("order:", FI_ORDER_SAW), P("order:", FI_ORDER_RAS),
-	P("order:", FI_ORDER_WAS), P("order:", FI_ORDER_RMA_RAR), P("order:", FI_ORDER_RMA_RAW), P("order:", FI_ORDER_RMA_WAR),
+	P("order:", FI_ORDER_WAS), P("order:", FI_ORDER_RMA_RAR),
+	P("order:", FI_ORDER_RMA_RAW), P("order:", FI_ORDER_RMA_WAR),
 	P("order:", FI_ORDER_RMA_WAW), P("order:", FI_ORDER_ATOMIC_RAR), P("order:", FI_ORDER_ATOMIC_RAW),
-	P("order:", FI_ORDER_ATOMIC_WAR), P("order:", FI_ORDER_ATOMIC_WAW), P("order:", FI_ORDER_RAR), P("order:", FI_ORDER_RAW),
+	P("order:", FI_ORDER_ATOMIC_WAR), P("order:", FI_ORDER_ATOMIC_WAW),
+	P("order:", FI_ORDER_RAR), P("order:", FI_ORDER_RAW),
 	P("order:", FI_ORDER_WAR), P("order:", FI_ORDER_WAW), {0},
 };
 static const struct word op_flags[] = {
@@ -30,7 +35,8 @@ static const struct word op_flags[] = {
 	P("op:", FI_MATCH_COMPLETE), P("op:", FI_REMOTE_CQ_DATA), P("op:", FI_MORE), P("op:", FI_FENCE), {0},
 };
 static const struct word mr_modes[] = {
-	P("mr:", FI_MR_LOCAL), P("mr:", FI_MR_RAW), P("mr:", FI_MR_VIRT_ADDR), P("mr:", FI_MR_ALLOCATED), P("mr:", FI_MR_PROV_KEY),
+	P("mr:", FI_MR_LOCAL), P("mr:", FI_MR_RAW), P("mr:", FI_MR_VIRT_ADDR), P("mr:", FI_MR_ALLOCATED),
+	P("mr:", FI_MR_PROV_KEY),
 	P("mr:", FI_MR_MMU_NOTIFY), P("mr:", FI_MR_RMA_EVENT), P("mr:", FI_MR_ENDPOINT), P("mr:", FI_MR_HMEM), {0},
 };
 static const struct word modes[] = {P("mode:", FI_MSG_PREFIX), P("mode:", FI_CONTEXT), P("mode:", FI_CONTEXT2),
@@ -55,13 +61,15 @@ static bool is_covered(const struct ct *c, const struct fi_info *info, const cha
 			enum fi_ep_type type = t->type ? t->type : FI_EP_RDM;
 
 			if ((any_type || type == info->ep_attr->type) && (!t->prov || !strcmp(t->prov, c->prov)) &&
-			    has_word(t->covers, word) && (any_type || ((info->caps | c->p->on_request) & t->caps) == t->caps))
+			    has_word(t->covers, word) &&
+			    (any_type || ((info->caps | c->p->on_request) & t->caps) == t->caps))
 				return true;
 		}
 	return false;
 }
 
-static unsigned check_bits(const struct ct *c, const struct fi_info *info, const char *what, uint64_t bits, const struct word *tab)
+static unsigned check_bits(const struct ct *c, const struct fi_info *info, const char *what, uint64_t bits,
+			   const struct word *tab)
 {
 	unsigned missing = 0;
 	uint64_t named = 0;
@@ -74,7 +82,8 @@ static unsigned check_bits(const struct ct *c, const struct fi_info *info, const
 		}
 	}
 	if (bits & ~named) {
-		printf("    %s: %s bits %#llx have no name here\n", info->domain_attr->name, what, (unsigned long long)(bits & ~named));
+		printf("    %s: %s bits %#llx have no name here\n", info->domain_attr->name, what,
+		       (unsigned long long)(bits & ~named));
 		missing++;
 	}
 	return missing;
@@ -114,8 +123,10 @@ static unsigned check_limits(const struct ct *c, const struct fi_info *i)
 		{"rm:FI_RM_ENABLED", i->domain_attr->resource_mgmt == FI_RM_ENABLED, false},
 		{"rm:FI_RM_DISABLED", i->domain_attr->resource_mgmt == FI_RM_DISABLED, false},
 		{"threading:FI_THREAD_SAFE", i->domain_attr->threading == FI_THREAD_SAFE, false},
-		{"progress:FI_PROGRESS_AUTO", i->ep_attr->type == FI_EP_RDM && i->domain_attr->data_progress == FI_PROGRESS_AUTO, false},
-		{"progress:FI_PROGRESS_MANUAL", i->ep_attr->type == FI_EP_RDM && i->domain_attr->data_progress == FI_PROGRESS_MANUAL, false},
+		{"progress:FI_PROGRESS_AUTO",
+		 i->ep_attr->type == FI_EP_RDM && i->domain_attr->data_progress == FI_PROGRESS_AUTO, false},
+		{"progress:FI_PROGRESS_MANUAL",
+		 i->ep_attr->type == FI_EP_RDM && i->domain_attr->data_progress == FI_PROGRESS_MANUAL, false},
 	};
 	unsigned missing = 0;
 
@@ -135,10 +146,13 @@ static unsigned check_info(const struct ct *c, const struct fi_info *list)
 		if (strcmp(i->fabric_attr->prov_name, c->prov))
 			continue;
 		seen++;
-		missing += check_bits(c, i, "caps", i->caps | (i->ep_attr->type == FI_EP_RDM ? c->p->on_request : 0), caps);
+		missing += check_bits(c, i, "caps", i->caps | (i->ep_attr->type == FI_EP_RDM ? c->p->on_request : 0),
+				      caps);
 		missing += check_bits(c, i, "msg_order", i->tx_attr->msg_order | i->rx_attr->msg_order, orders);
 		missing += check_bits(c, i, "op_flags", i->tx_attr->op_flags | i->rx_attr->op_flags, op_flags);
-		missing += check_bits(c, i, "mr_mode", (uint64_t)i->domain_attr->mr_mode & ~(uint64_t)(KIT_MR_BASIC | KIT_MR_SCALABLE), mr_modes);
+		missing += check_bits(c, i, "mr_mode",
+				      (uint64_t)i->domain_attr->mr_mode & ~(uint64_t)(KIT_MR_BASIC | KIT_MR_SCALABLE),
+				      mr_modes);
 		missing += check_bits(c, i, "mode", i->mode, modes);
 		missing += check_limits(c, i);
 	}

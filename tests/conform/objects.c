@@ -41,7 +41,8 @@ struct fi_info *ct_hints(struct ct *c)
 	h->domain_attr->mr_mode &= ~(int)c->v->without_mr;
 	h->ep_attr->protocol = protocol_of(c);
 	h->domain_attr->threading = c->want.threading;
-	h->domain_attr->data_progress = h->domain_attr->control_progress = c->want.progress ? c->want.progress : c->v->progress;
+	h->domain_attr->data_progress = h->domain_attr->control_progress =
+		c->want.progress ? c->want.progress : c->v->progress;
 	h->domain_attr->resource_mgmt = c->want.rm;
 	h->tx_attr->msg_order = h->rx_attr->msg_order = c->want.msg_order;
 	h->tx_attr->op_flags = c->want.op_flags;
@@ -94,7 +95,8 @@ static void get_info(struct ct *c)
 
 static bool shares_domain(const struct ct *c)
 {
-	return c->mode == CT_ONE && !(c->t->flags & (CT_SOLO | CT_RAW)) && c->info->domain_attr->threading == FI_THREAD_SAFE;
+	return c->mode == CT_ONE && !(c->t->flags & (CT_SOLO | CT_RAW)) &&
+	       c->info->domain_attr->threading == FI_THREAD_SAFE;
 }
 
 static void stats_open(struct ct *c)
@@ -138,7 +140,10 @@ struct fid_cq *ct_cq(struct ct *c, size_t size, enum fi_cq_format format)
 
 struct fid_av *ct_av(struct ct *c)
 {
-	struct fi_av_attr attr = {.type = c->want.av_type ? c->want.av_type : c->v->av_type ? c->v->av_type : FI_AV_TABLE, .count = 16};
+	struct fi_av_attr attr = {.type = c->want.av_type ? c->want.av_type
+					  : c->v->av_type ? c->v->av_type
+							  : FI_AV_TABLE,
+				  .count = 16};
 	struct fid_av *av;
 
 	OK(fi_av_open(c->domain, &attr, &av, NULL));

@@ -20,9 +20,10 @@
 #define SKIPPED 77
 
 const struct ct_test *const ct_tables[] = {
-	msg_tests, tagged_tests, rma_tests, atomic_tests, cq_tests, cntr_tests, info_tests, av_tests, bad_tests, life_tests,
-	dgram_tests, thread_tests, cxi_tests, cxi_av_tests, cxi_fc_tests, cxi_wait_tests, efa_tests, opx_tests, opx_first_tests, opx_port_tests, opx_proto_tests,
-	opx_api_tests, zcpy_tests, wait_tests, clients_table_tests, clients_tests, gone_tests, meta_tests, NULL,
+	msg_tests, tagged_tests, rma_tests, atomic_tests, cq_tests, cntr_tests, info_tests, av_tests, bad_tests,
+	life_tests, dgram_tests, thread_tests, cxi_tests, cxi_av_tests, cxi_fc_tests, cxi_wait_tests, efa_tests,
+	opx_tests, opx_first_tests, opx_port_tests, opx_proto_tests, opx_api_tests, zcpy_tests, wait_tests,
+	clients_table_tests, clients_tests, gone_tests, meta_tests, NULL,
 };
 
 static const char *const mode_name[CT_MODE_NUM] = {"one", "two", "udp"};
@@ -78,7 +79,8 @@ static void set_one(const char *name, const char *value)
 	const char *key = strstr(value, "%K");
 	char text[256];
 
-	snprintf(text, sizeof(text), "%.*s%s%s", (int)(key ? key - value : 0), value, key ? key_file : "", key ? key + 2 : value);
+	snprintf(text, sizeof(text), "%.*s%s%s", (int)(key ? key - value : 0), value, key ? key_file : "",
+		 key ? key + 2 : value);
 	setenv(name, text, 1);
 }
 
@@ -224,7 +226,8 @@ static int verdict(const struct job *j, bool in_time)
 	return ret;
 }
 
-static struct ct *rank_new(const struct args *a, const struct ct_test *t, enum ct_mode mode, const struct ct_variant *v, int rank, int fd)
+static struct ct *rank_new(const struct args *a, const struct ct_test *t, enum ct_mode mode, const struct ct_variant *v,
+			   int rank, int fd)
 {
 	struct ct *c = calloc(1, sizeof(*c));
 
@@ -293,7 +296,8 @@ static bool wanted(const struct args *a, const struct ct_test *t, enum ct_mode m
 		return false;
 	if ((t->flags & CT_NO_ONE) && mode == CT_ONE)
 		return false;
-	if (*v->name && (!(t->flags & v->flag) || ((v->flag & CT_LOSSY) && mode != CT_UDP) || (v->skip && !fnmatch(v->skip, t->name, FNM_EXTMATCH))))
+	if (*v->name && (!(t->flags & v->flag) || ((v->flag & CT_LOSSY) && mode != CT_UDP) ||
+			 (v->skip && !fnmatch(v->skip, t->name, FNM_EXTMATCH))))
 		return false;
 	if (mode == CT_UDP && !ct_prov_find(a->prov)->udp_env)
 		return false;
@@ -343,9 +347,10 @@ static void run_modes(const struct args *a, struct totals *sum)
 
 static int usage(void)
 {
-	fprintf(stderr, "conform -p PROV [-k FILTER] [-m one|two|udp] [-v VARIANT|all] [-l] [-o]\n"
-			"  -o: once, tests of two ranks not in mode one. -l: only list them.\n"
-			"  FILTER: part of a name, or a pattern as the shell's. SEED= replays; SLOW= stretches deadlines.\n");
+	fprintf(stderr,
+		"conform -p PROV [-k FILTER] [-m one|two|udp] [-v VARIANT|all] [-l] [-o]\n"
+		"  -o: once, tests of two ranks not in mode one. -l: only list them.\n"
+		"  FILTER: part of a name, or a pattern as the shell's. SEED= replays; SLOW= stretches deadlines.\n");
 	return 2;
 }
 

@@ -53,7 +53,8 @@ static void sweep_one(struct ct *c, struct ct_msg *s, unsigned i, size_t len)
 	if (i % 2)
 		ct_recv(c, &r);
 	got = ct_rx(c, &c->ctx[1], flags, len);
-	CHECK(!has_data(s->call, s->flags) || got.e.data == s->data, "remote CQ data %#llx", (unsigned long long)got.e.data);
+	CHECK(!has_data(s->call, s->flags) || got.e.data == s->data, "remote CQ data %#llx",
+	      (unsigned long long)got.e.data);
 	CHECK(!s->tagged || got.e.tag == s->tag, "tag %#llx", (unsigned long long)got.e.tag);
 	ct_verify(c, rb.mem, len, i * 2 + (unsigned)!c->rank, "received");
 	if (ct_completes(s))
@@ -68,8 +69,8 @@ void ct_sweep(struct ct *c, bool tagged, enum ct_call call, uint64_t flags)
 										    : c->info->rx_attr->iov_limit;
 
 	for (unsigned i = 0; ct_sizes[i] != SIZE_MAX; i++) {
-		struct ct_msg m = {.call = call, .tagged = tagged, .tag = TAG + i, .data = 0xfedc0000u + i, .flags = flags,
-				   .addr = c->peer, .ctx = &c->ctx[0]};
+		struct ct_msg m = {.call = call, .tagged = tagged, .tag = TAG + i, .data = 0xfedc0000u + i,
+				   .flags = flags, .addr = c->peer, .ctx = &c->ctx[0]};
 
 		if (is_inject(call, flags) && ct_sizes[i] > c->info->tx_attr->inject_size)
 			break;
@@ -161,8 +162,8 @@ static void stream_check(struct ct *c, bool tagged, const struct ct_comp *r, uns
 	bool data = has_data(m.call, m.flags);
 
 	CHECK(r->e.len == m.len, "message %u has %zu bytes, not %zu: order was not kept", i, r->e.len, m.len);
-	CHECK((r->e.flags & ~FI_COMPLETION) == (rx_flags(tagged) | (data ? FI_REMOTE_CQ_DATA : 0)), "flags %#llx of message %u",
-	      (unsigned long long)r->e.flags, i);
+	CHECK((r->e.flags & ~FI_COMPLETION) == (rx_flags(tagged) | (data ? FI_REMOTE_CQ_DATA : 0)),
+	      "flags %#llx of message %u", (unsigned long long)r->e.flags, i);
 	CHECK(!data || r->e.data == i, "data of message %u is %llu", i, (unsigned long long)r->e.data);
 	ct_verify(c, b->mem, m.len, i, "streamed");
 }
@@ -182,9 +183,9 @@ static void stream_recv(struct ct *c, bool tagged, unsigned cnt, unsigned base, 
 		unsigned s = posted % WINDOW;
 
 		if (posted < cnt && msg_of[s] < 0 && (preposted || posted == done || ct_below(c, 2))) {
-			struct ct_msg m = {.call = (enum ct_call)(posted % 3), .tagged = tagged, .tag = TAG, .iov_cnt = 1,
-					   .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[WINDOW + s], .mem = buf[s].mem,
-					   .len = STREAM_MAX, .buf = &buf[s]};
+			struct ct_msg m = {.call = (enum ct_call)(posted % 3), .tagged = tagged, .tag = TAG,
+					   .iov_cnt = 1, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[WINDOW + s],
+					   .mem = buf[s].mem, .len = STREAM_MAX, .buf = &buf[s]};
 
 			ct_recv(c, &m);
 			msg_of[s] = (int)(base + posted++);
@@ -229,8 +230,8 @@ void ct_unexpected(struct ct *c, bool tagged)
 			ct_fill(buf[i].mem, len[i], i);
 	}
 	for (unsigned i = 0; i < UNEXP && c->rank == 0; i++) {
-		struct ct_msg m = {.tagged = tagged, .tag = TAG + i, .addr = c->peer, .ctx = &c->ctx[i], .mem = buf[i].mem,
-				   .len = len[i], .buf = &buf[i]};
+		struct ct_msg m = {.tagged = tagged, .tag = TAG + i, .addr = c->peer, .ctx = &c->ctx[i],
+				   .mem = buf[i].mem, .len = len[i], .buf = &buf[i]};
 
 		ct_send(c, &m);
 	}
@@ -326,8 +327,10 @@ void ct_selective(struct ct *c, bool tagged)
 	for (unsigned i = 0; i < 6 * 2; i++) {
 		bool asks = i & 1;
 		struct ct_buf sb, rb;
-		struct ct_msg s = {.call = CT_SENDMSG, .tagged = tagged, .tag = TAG, .addr = c->peer, .ctx = &c->ctx[0]};
-		struct ct_msg r = {.call = CT_SENDMSG, .tagged = tagged, .tag = TAG, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[1]};
+		struct ct_msg s = {.call = CT_SENDMSG, .tagged = tagged, .tag = TAG, .addr = c->peer,
+				   .ctx = &c->ctx[0]};
+		struct ct_msg r = {.call = CT_SENDMSG, .tagged = tagged, .tag = TAG, .addr = FI_ADDR_UNSPEC,
+				   .ctx = &c->ctx[1]};
 
 		ct_buf(c, &sb, len[i / 2], 0, 0);
 		ct_buf(c, &rb, len[i / 2], 0, 0);
@@ -401,8 +404,8 @@ void ct_cancel(struct ct *c, bool tagged)
 	}
 	ct_barrier(c);
 	for (unsigned i = 1; i < 10; i += 2) {
-		struct ct_msg m = {.tagged = tagged, .tag = TAG, .addr = c->peer, .ctx = &c->ctx[i], .mem = b.mem, .len = 100,
-				   .buf = &b};
+		struct ct_msg m = {.tagged = tagged, .tag = TAG, .addr = c->peer, .ctx = &c->ctx[i], .mem = b.mem,
+				   .len = 100, .buf = &b};
 
 		if (c->rank == 0) {
 			ct_fill(b.mem, 100, i);
@@ -428,8 +431,8 @@ void ct_inject_limits(struct ct *c, bool tagged)
 	ct_buf(c, &b, max + 1, 0, 0);
 	for (unsigned i = 0; i < 3; i++) {
 		static const enum ct_call call[] = {CT_INJECT, CT_INJECTDATA, CT_SENDMSG};
-		struct ct_msg m = {.call = call[i], .tagged = tagged, .tag = TAG, .addr = c->peer, .mem = b.mem, .len = max + 1,
-				   .flags = FI_INJECT, .buf = &b};
+		struct ct_msg m = {.call = call[i], .tagged = tagged, .tag = TAG, .addr = c->peer, .mem = b.mem,
+				   .len = max + 1, .flags = FI_INJECT, .buf = &b};
 		ssize_t ret = ct_post_send(c, &m);
 
 		CHECK(ret == -FI_EMSGSIZE || ret == -FI_EINVAL, "inject of %zu bytes, one too many: %zd", max + 1, ret);
@@ -512,8 +515,8 @@ void ct_flood(struct ct *c, bool tagged)
 	ct_barrier_idle(c);
 	if (c->rank == 0)
 		while (sent < cnt) {
-			struct ct_msg m = {.tagged = tagged, .tag = TAG, .addr = c->peer, .ctx = &c->ctx[sent % CT_CTX_NUM],
-					   .mem = one, .len = sizeof(one)};
+			struct ct_msg m = {.tagged = tagged, .tag = TAG, .addr = c->peer,
+					   .ctx = &c->ctx[sent % CT_CTX_NUM], .mem = one, .len = sizeof(one)};
 			ssize_t ret;
 
 			ct_fill(one, sizeof(one), 5);
@@ -531,7 +534,8 @@ void ct_flood(struct ct *c, bool tagged)
 	cnt = c->rank ? cnt : sent;
 	CHECK(cnt > 0, "not one operation was taken");
 	for (; done < cnt; done++) {
-		struct ct_msg m = {.tagged = tagged, .tag = TAG, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[0], .mem = one, .len = 64};
+		struct ct_msg m = {.tagged = tagged, .tag = TAG, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[0], .mem = one,
+				   .len = 64};
 
 		if (c->rank) {
 			ct_recv(c, &m);

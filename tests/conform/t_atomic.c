@@ -80,7 +80,8 @@ static bool int_less(unsigned dt, unsigned __int128 a, unsigned __int128 b)
 	return dt_is_signed(dt) ? (__int128)a < (__int128)b : a < b;
 }
 
-static unsigned __int128 ref_int(unsigned dt, unsigned op, unsigned __int128 a, unsigned __int128 b, unsigned __int128 cmp)
+static unsigned __int128 ref_int(unsigned dt, unsigned op, unsigned __int128 a, unsigned __int128 b,
+				 unsigned __int128 cmp)
 {
 	switch (op) {
 	case FI_MIN: return int_less(dt, b, a) ? b : a;
@@ -105,7 +106,8 @@ static unsigned __int128 ref_int(unsigned dt, unsigned op, unsigned __int128 a, 
 	}
 }
 
-static long double _Complex ref_float(unsigned op, long double _Complex a, long double _Complex b, long double _Complex cmp)
+static long double _Complex ref_float(unsigned op, long double _Complex a, long double _Complex b,
+				      long double _Complex cmp)
 {
 	long double x = creall(a), y = creall(b), z = creall(cmp);
 
@@ -208,11 +210,11 @@ static ssize_t post_plain(struct ct *c, const struct atom *a)
 	case BASE:
 		return fi_atomic(c->ep, a->src, a->cnt, a->desc, c->peer, a->raddr, a->rkey, a->dt, a->op, a->ctx);
 	case FETCH:
-		return fi_fetch_atomic(c->ep, a->src, a->cnt, a->desc, a->res, a->rdesc, c->peer, a->raddr, a->rkey, a->dt, a->op,
-				       a->ctx);
+		return fi_fetch_atomic(c->ep, a->src, a->cnt, a->desc, a->res, a->rdesc, c->peer, a->raddr, a->rkey,
+				       a->dt, a->op, a->ctx);
 	case COMPARE:
-		return fi_compare_atomic(c->ep, a->src, a->cnt, a->desc, a->cmp, a->cdesc, a->res, a->rdesc, c->peer, a->raddr, a->rkey,
-					 a->dt, a->op, a->ctx);
+		return fi_compare_atomic(c->ep, a->src, a->cnt, a->desc, a->cmp, a->cdesc, a->res, a->rdesc, c->peer,
+					 a->raddr, a->rkey, a->dt, a->op, a->ctx);
 	}
 	return -FI_EINVAL;
 }
@@ -229,10 +231,11 @@ static ssize_t post_vector(struct ct *c, const struct atom *a)
 		return a->kind == BASE	? fi_atomicmsg(c->ep, &msg, a->flags)
 		       : a->kind == FETCH ? fi_fetch_atomicmsg(c->ep, &msg, res, rdesc, m, a->flags)
 					  : fi_compare_atomicmsg(c->ep, &msg, cmp, cdesc, k, res, rdesc, m, a->flags);
-	return a->kind == BASE	? fi_atomicv(c->ep, src, desc, n, c->peer, a->raddr, a->rkey, a->dt, a->op, a->ctx)
-	       : a->kind == FETCH ? fi_fetch_atomicv(c->ep, src, desc, n, res, rdesc, m, c->peer, a->raddr, a->rkey, a->dt, a->op, a->ctx)
-				  : fi_compare_atomicv(c->ep, src, desc, n, cmp, cdesc, k, res, rdesc, m, c->peer, a->raddr, a->rkey,
-						       a->dt, a->op, a->ctx);
+	return a->kind == BASE	  ? fi_atomicv(c->ep, src, desc, n, c->peer, a->raddr, a->rkey, a->dt, a->op, a->ctx)
+	       : a->kind == FETCH ? fi_fetch_atomicv(c->ep, src, desc, n, res, rdesc, m, c->peer, a->raddr, a->rkey,
+						     a->dt, a->op, a->ctx)
+				  : fi_compare_atomicv(c->ep, src, desc, n, cmp, cdesc, k, res, rdesc, m, c->peer,
+						       a->raddr, a->rkey, a->dt, a->op, a->ctx);
 }
 
 static ssize_t post(struct ct *c, const struct atom *a)
@@ -274,8 +277,8 @@ static int valid(struct ct *c, enum kind kind, unsigned dt, unsigned op, size_t 
 static void settle(struct ct *c, const struct atom *inject)
 {
 	uint64_t none, now;
-	struct atom a = {.kind = FETCH, .dt = FI_UINT64, .op = FI_ATOMIC_READ, .cnt = 1, .src = &none, .res = &now, .raddr = inject->raddr,
-			 .rkey = inject->rkey, .ctx = inject->ctx};
+	struct atom a = {.kind = FETCH, .dt = FI_UINT64, .op = FI_ATOMIC_READ, .cnt = 1, .src = &none, .res = &now,
+			 .raddr = inject->raddr, .rkey = inject->rkey, .ctx = inject->ctx};
 
 	act(c, &a);
 }
@@ -313,12 +316,13 @@ static void pair(struct ct *c, struct atom *a, struct ct_buf *b, struct ct_buf m
 		if (a->form == 3)
 			settle(c, a);
 		if (a->kind != BASE)
-			CHECK(same(dt, mem[2].mem, old, a->cnt), "datatype %u op %u form %u: the old value is wrong", dt, op, a->form);
+			CHECK(same(dt, mem[2].mem, old, a->cnt), "datatype %u op %u form %u: the old value is wrong",
+			      dt, op, a->form);
 	}
 	ct_barrier(c);
 	ct_adapter_sync(c);
-	CHECK(!c->rank || same(dt, at, want, a->cnt), "datatype %u op %u form %u count %zu: the new value is wrong", dt, op, a->form,
-	      a->cnt);
+	CHECK(!c->rank || same(dt, at, want, a->cnt), "datatype %u op %u form %u count %zu: the new value is wrong", dt,
+	      op, a->form, a->cnt);
 	ct_barrier(c);
 }
 
@@ -338,17 +342,21 @@ static void all_pairs(struct ct *c, enum kind kind, unsigned forms)
 	for (unsigned dt = 0; dt < DT_NUM; dt++)
 		for (unsigned op = 0; op < OP_NUM; op++)
 			for (unsigned form = 0; form < forms; form++) {
-				struct atom a = {.kind = kind, .form = form, .dt = (enum fi_datatype)dt, .op = (enum fi_op)op,
-						 .src = mem[0].mem, .cmp = mem[1].mem, .res = mem[2].mem, .desc = mem[0].desc,
-						 .cdesc = mem[1].desc, .rdesc = mem[2].desc, .rkey = at.key,
-						 .raddr = at.addr + target_off(dt), .flags = FI_DELIVERY_COMPLETE, .ctx = &c->ctx[op]};
+				struct atom a = {.kind = kind, .form = form, .dt = (enum fi_datatype)dt,
+						 .op = (enum fi_op)op, .src = mem[0].mem, .cmp = mem[1].mem,
+						 .res = mem[2].mem, .desc = mem[0].desc, .cdesc = mem[1].desc,
+						 .rdesc = mem[2].desc, .rkey = at.key,
+						 .raddr = at.addr + target_off(dt), .flags = FI_DELIVERY_COMPLETE,
+						 .ctx = &c->ctx[op]};
 				size_t max = 0;
 
 				if (valid(c, kind, dt, op, &max))
 					continue;
 				CHECK(max >= 1, "a valid pair with count %zu", max);
 				if (form == 3) /* as much as fits what may be injected */
-					max = c->info->tx_attr->inject_size / dt_size(dt) < max ? c->info->tx_attr->inject_size / dt_size(dt) : max;
+					max = c->info->tx_attr->inject_size / dt_size(dt) < max
+						      ? c->info->tx_attr->inject_size / dt_size(dt)
+						      : max;
 				if (!max)
 					continue;
 				a.cnt = 1 + (dt + op + form) % (max < CNT_MAX ? max : CNT_MAX);
@@ -402,15 +410,17 @@ static void atomic_valid(struct ct *c)
 				int ret = valid(c, (enum kind)kind, dt, op, &cnt);
 				bool may = dt < DT_NUM && op < OP_NUM && may_be_valid((enum kind)kind, dt, op);
 
-				CHECK(dt >= DT_NUM || op >= OP_NUM || ret || may, "kind %d: datatype %u op %u is called valid", kind, dt, op);
+				CHECK(dt >= DT_NUM || op >= OP_NUM || ret || may,
+				      "kind %d: datatype %u op %u is called valid", kind, dt, op);
 				CHECK(!ret || ret == -FI_EOPNOTSUPP || ret == -FI_EINVAL, "%s", ct_err(ret));
 				if (c->p->no_atomic_ops >> op & 1 && dt < DT_NUM)
 					RET(-FI_EOPNOTSUPP, ret);
 				else if (dt <= FI_UINT64 && may)
-					CHECK(!ret, "kind %d: integer datatype %u op %u: %s", kind, dt, op, ct_err(ret));
+					CHECK(!ret, "kind %d: integer datatype %u op %u: %s", kind, dt, op,
+					      ct_err(ret));
 				if (ret && kind == BASE && dt < DT_NUM) {
-					ssize_t r = fi_atomic(c->ep, mem, 1, NULL, c->peer, (uintptr_t)mem, 1, (enum fi_datatype)dt,
-							      (enum fi_op)op, NULL);
+					ssize_t r = fi_atomic(c->ep, mem, 1, NULL, c->peer, (uintptr_t)mem, 1,
+							      (enum fi_datatype)dt, (enum fi_op)op, NULL);
 
 					CHECK(r < 0 && r != -FI_EAGAIN, "datatype %u op %u: %zd", dt, op, r);
 				}
@@ -429,12 +439,14 @@ static void atomic_query(struct ct *c)
 				struct fi_atomic_attr attr = {0};
 				size_t cnt = 0;
 				int ep = valid(c, (enum kind)kind, dt, op, &cnt);
-				int ret = fi_query_atomic(c->domain, (enum fi_datatype)dt, (enum fi_op)op, &attr, flag[kind]);
+				int ret = fi_query_atomic(c->domain, (enum fi_datatype)dt, (enum fi_op)op, &attr,
+							  flag[kind]);
 
-				CHECK(!ret == !ep, "kind %d datatype %u op %u: domain says %d, endpoint %d", kind, dt, op, ret, ep);
+				CHECK(!ret == !ep, "kind %d datatype %u op %u: domain says %d, endpoint %d", kind, dt,
+				      op, ret, ep);
 				if (!ret)
-					CHECK(attr.count == cnt && attr.size == dt_size(dt), "count %zu of %zu, size %zu", attr.count, cnt,
-					      attr.size);
+					CHECK(attr.count == cnt && attr.size == dt_size(dt),
+					      "count %zu of %zu, size %zu", attr.count, cnt, attr.size);
 			}
 	ct_close(c);
 }
@@ -458,9 +470,10 @@ static void atomic_limits(struct ct *c)
 	ct_share(c, &b, &at);
 	ct_barrier(c);
 	for (int kind = BASE; kind <= COMPARE && !c->rank; kind++) {
-		struct atom a = {.kind = (enum kind)kind, .dt = FI_UINT64, .op = kind == COMPARE ? FI_CSWAP_NE : FI_SUM, .cnt = max[kind],
-				 .src = mem[0].mem, .cmp = mem[1].mem, .res = mem[2].mem, .desc = mem[0].desc, .cdesc = mem[1].desc,
-				 .rdesc = mem[2].desc, .raddr = at.addr, .rkey = at.key, .ctx = &c->ctx[0]};
+		struct atom a = {.kind = (enum kind)kind, .dt = FI_UINT64, .op = kind == COMPARE ? FI_CSWAP_NE : FI_SUM,
+				 .cnt = max[kind], .src = mem[0].mem, .cmp = mem[1].mem, .res = mem[2].mem,
+				 .desc = mem[0].desc, .cdesc = mem[1].desc, .rdesc = mem[2].desc, .raddr = at.addr,
+				 .rkey = at.key, .ctx = &c->ctx[0]};
 		uint64_t *src = (uint64_t *)(void *)mem[0].mem, *cmp = (uint64_t *)(void *)mem[1].mem;
 		ssize_t ret;
 
@@ -508,9 +521,10 @@ static void atomic_count(struct ct *c)
 		bool fetch = posted % 3 == 0;
 
 		if (posted < ADDS && posted - done < 64) {
-			ssize_t ret = fetch ? fi_fetch_atomic(c->ep, &one, 1, NULL, res.mem + s * 8, res.desc, c->peer, at.addr, at.key,
-							      FI_UINT64, FI_SUM, &c->ctx[s])
-					    : fi_atomic(c->ep, &one, 1, NULL, c->peer, at.addr, at.key, FI_UINT64, FI_SUM, &c->ctx[s]);
+			ssize_t ret = fetch ? fi_fetch_atomic(c->ep, &one, 1, NULL, res.mem + s * 8, res.desc, c->peer,
+							      at.addr, at.key, FI_UINT64, FI_SUM, &c->ctx[s])
+					    : fi_atomic(c->ep, &one, 1, NULL, c->peer, at.addr, at.key, FI_UINT64,
+							FI_SUM, &c->ctx[s]);
 
 			c->traffic = true;
 			if (ct_again(c, ret))
@@ -544,8 +558,10 @@ static void atomic_order(struct ct *c)
 	c->want.msg_order = FI_ORDER_ATOMIC_WAW | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_RAR;
 	c->want.op_flags = FI_DELIVERY_COMPLETE;
 	ct_open(c);
-	CHECK(!(c->p->has & CT_HAS_ATOMIC_SIZES) || (c->info->ep_attr->max_order_waw_size >= 8 &&
-	      c->info->ep_attr->max_order_raw_size >= 8 && c->info->ep_attr->max_order_war_size >= 8), "order asked for but none for 8 bytes");
+	CHECK(!(c->p->has & CT_HAS_ATOMIC_SIZES) ||
+		      (c->info->ep_attr->max_order_waw_size >= 8 && c->info->ep_attr->max_order_raw_size >= 8 &&
+		       c->info->ep_attr->max_order_war_size >= 8),
+	      "order asked for but none for 8 bytes");
 	ct_buf(c, &b, 8, 0, ACCESS);
 	ct_share(c, &b, &at);
 	ct_barrier(c);
@@ -553,16 +569,18 @@ static void atomic_order(struct ct *c)
 		c->traffic = true;
 		for (unsigned i = 0; i < 200; i++) {
 			v[i] = i + 1;
-			while (ct_again(c, fi_atomic(c->ep, &v[i], 1, NULL, c->peer, at.addr, at.key, FI_UINT64, FI_ATOMIC_WRITE, NULL)))
+			while (ct_again(c, fi_atomic(c->ep, &v[i], 1, NULL, c->peer, at.addr, at.key, FI_UINT64,
+						     FI_ATOMIC_WRITE, NULL)))
 				;
-			while (ct_again(c, fi_fetch_atomic(c->ep, &v[i], 1, NULL, &got[i], NULL, c->peer, at.addr, at.key, FI_UINT64,
-							   FI_ATOMIC_READ, NULL)))
+			while (ct_again(c, fi_fetch_atomic(c->ep, &v[i], 1, NULL, &got[i], NULL, c->peer, at.addr,
+							   at.key, FI_UINT64, FI_ATOMIC_READ, NULL)))
 				;
 		}
 		for (unsigned i = 0; i < 400; i++)
 			ct_comp(c, c->txcq);
 		for (unsigned i = 0; i < 200; i++)
-			CHECK(got[i] == i + 1, "fetch %u behind write %u saw %llu", i, i + 1, (unsigned long long)got[i]);
+			CHECK(got[i] == i + 1, "fetch %u behind write %u saw %llu", i, i + 1,
+			      (unsigned long long)got[i]);
 	}
 	ct_barrier(c);
 	ct_adapter_sync(c);
@@ -583,8 +601,8 @@ static void atomic_self(struct ct *c)
 	while (ct_again(c, fi_atomic(c->ep, &two, 1, NULL, c->self, b.base, b.key, FI_UINT64, FI_SUM, &c->ctx[0])))
 		;
 	ct_tx(c, &c->ctx[0], done_flags(BASE));
-	while (ct_again(c, fi_compare_atomic(c->ep, &old, 1, NULL, &cmp, NULL, &two, NULL, c->self, b.base, b.key, FI_UINT64, FI_CSWAP,
-					     &c->ctx[1])))
+	while (ct_again(c, fi_compare_atomic(c->ep, &old, 1, NULL, &cmp, NULL, &two, NULL, c->self, b.base, b.key,
+					     FI_UINT64, FI_CSWAP, &c->ctx[1])))
 		;
 	ct_tx(c, &c->ctx[1], done_flags(COMPARE));
 	CHECK(two == 2 && *(uint64_t *)(void *)b.mem == 9, "old %llu, new %llu", (unsigned long long)two,
@@ -605,8 +623,9 @@ static void must_fail(struct ct *c, const struct atom *a, const char *why)
 	OK(ret);
 	e = ct_comp_err(c, c->txcq, done_flags(a->kind));
 	CHECK(e.op_context == a->ctx, "%s: context of another operation", why);
-	CHECK(e.err == FI_EINVAL || e.err == FI_EACCES || e.err == FI_EKEYREJECTED || e.err == FI_EIO || e.err == FI_EREMOTEIO ||
-	      e.err == FI_EPERM, "%s: kind %d: error %d (%s)", why, a->kind, e.err, fi_strerror(e.err));
+	CHECK(e.err == FI_EINVAL || e.err == FI_EACCES || e.err == FI_EKEYREJECTED || e.err == FI_EIO ||
+		      e.err == FI_EREMOTEIO || e.err == FI_EPERM,
+	      "%s: kind %d: error %d (%s)", why, a->kind, e.err, fi_strerror(e.err));
 }
 
 /* Foreign and stale keys, and elements outside: told to the initiator, and no memory changes. */
@@ -628,8 +647,17 @@ static void atomic_refused(struct ct *c)
 	old.mr = NULL;
 	ct_barrier(c);
 	for (int kind = BASE; c->rank == 0 && kind <= COMPARE; kind++) {
-		struct atom good = {.kind = (enum kind)kind, .dt = FI_UINT64, .op = kind == COMPARE ? FI_CSWAP : FI_SUM, .cnt = 1, .src = &v[0],
-				    .cmp = &v[1], .res = &v[2], .raddr = at.addr, .rkey = at.key, .ctx = &c->ctx[kind]}, bad;
+		struct atom good = {.kind = (enum kind)kind,
+				    .dt = FI_UINT64,
+				    .op = kind == COMPARE ? FI_CSWAP : FI_SUM,
+				    .cnt = 1,
+				    .src = &v[0],
+				    .cmp = &v[1],
+				    .res = &v[2],
+				    .raddr = at.addr,
+				    .rkey = at.key,
+				    .ctx = &c->ctx[kind]},
+			    bad;
 
 		bad = good, bad.rkey = at.key ^ 0x5a5a00;
 		must_fail(c, &bad, "foreign key");
@@ -655,14 +683,16 @@ static void atomic_refused(struct ct *c)
 }
 
 #define CAPS "FI_ATOMIC FI_READ FI_WRITE FI_REMOTE_READ FI_REMOTE_WRITE"
-#define ORDERS " order:FI_ORDER_ATOMIC_WAW order:FI_ORDER_ATOMIC_RAW order:FI_ORDER_ATOMIC_WAR order:FI_ORDER_ATOMIC_RAR"
+#define ORDERS                                                                                                         \
+	" order:FI_ORDER_ATOMIC_WAW order:FI_ORDER_ATOMIC_RAW order:FI_ORDER_ATOMIC_WAR order:FI_ORDER_ATOMIC_RAR"
 const struct ct_test atomic_tests[] = {
 	{"atomic_base", atomic_base, FI_ATOMIC, 0, CT_GENS | CT_LOSSY, CAPS},
 	{"atomic_fetch", atomic_fetch, FI_ATOMIC, 0, CT_GENS | CT_LOSSY, CAPS},
 	{"atomic_compare", atomic_compare, FI_ATOMIC, 0, CT_GENS | CT_LOSSY, CAPS},
 	{"atomic_valid", atomic_valid, FI_ATOMIC, 0, CT_SOLO, NULL},
 	{"atomic_query", atomic_query, FI_ATOMIC, 0, CT_SOLO, NULL},
-	{"atomic_limits", atomic_limits, FI_ATOMIC, 0, CT_GENS, "max_order_raw_size max_order_war_size max_order_waw_size"},
+	{"atomic_limits", atomic_limits, FI_ATOMIC, 0, CT_GENS,
+	 "max_order_raw_size max_order_war_size max_order_waw_size"},
 	{"atomic_count", atomic_count, FI_ATOMIC, 0, CT_GENS | CT_LOSSY, CAPS},
 	{"atomic_order", atomic_order, FI_ATOMIC, 0, CT_GENS | CT_LOSSY,
 	 CAPS ORDERS " max_order_raw_size max_order_war_size max_order_waw_size"},

@@ -26,7 +26,8 @@ static void av_insert(struct ct *c)
 		make_addr(c, addr + i * c->addr_len, i);
 	RET(64, fi_av_insert(c->av, addr, 64, fa, 0, NULL));
 	for (unsigned i = 0; i < 64; i++) {
-		CHECK(fa[i] == (c->info->domain_attr->av_type == FI_AV_TABLE ? fa[0] + i : fa[i]), "index %llu", (unsigned long long)fa[i]);
+		CHECK(fa[i] == (c->info->domain_attr->av_type == FI_AV_TABLE ? fa[0] + i : fa[i]), "index %llu",
+		      (unsigned long long)fa[i]);
 		len = sizeof(back);
 		OK(fi_av_lookup(c->av, fa[i], back, &len));
 		CHECK(len == c->addr_len && !memcmp(back, addr + i * c->addr_len, len), "address %u", i);
@@ -44,7 +45,8 @@ static void av_insert(struct ct *c)
 	CHECK(len > 8 && text[8] == 'x', "short text buffer");
 	RET(64, fi_av_insert(c->av, addr, 64, again, 0, NULL)); /* a second time gives the same */
 	if (c->p->has & CT_AV_TWICE && c->v->av_type != FI_AV_MAP) {
-		CHECK(again[0] == fa[63] + 1, "index %llu behind %llu", (unsigned long long)again[0], (unsigned long long)fa[63]);
+		CHECK(again[0] == fa[63] + 1, "index %llu behind %llu", (unsigned long long)again[0],
+		      (unsigned long long)fa[63]);
 		OK(fi_av_remove(c->av, again, 64, 0));
 	} else {
 		CHECK(!memcmp(fa, again, sizeof(fa)), "duplicates got new names");
@@ -107,8 +109,8 @@ static void av_errors(struct ct *c)
 		memset(addr + c->addr_len, 0, 32); /* an empty GID stops it */
 		fa[0] = fa[1] = 5;
 		RET(1, fi_av_insert(c->av, addr, 2, fa, 0, NULL));
-		CHECK(fa[0] != FI_ADDR_NOTAVAIL && fa[1] == FI_ADDR_NOTAVAIL, "results %llu %llu", (unsigned long long)fa[0],
-		      (unsigned long long)fa[1]);
+		CHECK(fa[0] != FI_ADDR_NOTAVAIL && fa[1] == FI_ADDR_NOTAVAIL, "results %llu %llu",
+		      (unsigned long long)fa[0], (unsigned long long)fa[1]);
 		RET(1, fi_av_insert(c->av, addr, 2, fa, FI_SYNC_ERR, err));
 		CHECK(!err[0] && err[1] > 0 && err[1] != 77, "errors %d %d", err[0], err[1]);
 	}
@@ -122,7 +124,8 @@ static void av_reinsert(struct ct *c)
 
 	ct_open(c);
 	for (unsigned i = 0; i < 20; i++) {
-		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = mem, .len = sizeof(mem)};
+		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = mem,
+				   .len = sizeof(mem)};
 
 		if (c->rank) {
 			ct_recv(c, &m);
@@ -240,8 +243,8 @@ static void early_close(struct ct *c, struct early *e)
 static void early_send(struct ct *c, struct early *e)
 {
 	for (unsigned i = 0; i < EARLY_CNT; i++) {
-		struct ct_msg m = {.tagged = true, .tag = i + 1, .addr = c->peer, .ctx = &c->ctx[i], .mem = e->b[i].mem, .len = early_len[i],
-				   .buf = &e->b[i]};
+		struct ct_msg m = {.tagged = true, .tag = i + 1, .addr = c->peer, .ctx = &c->ctx[i], .mem = e->b[i].mem,
+				   .len = early_len[i], .buf = &e->b[i]};
 
 		ct_fill(m.mem, m.len, m.tag);
 		ct_send(c, &m);
@@ -260,7 +263,8 @@ static void insert_both(struct ct *c)
 	RET(2, fi_av_insert(c->av, both, 2, fa, 0, NULL));
 	/* those are addresses */
 	if (strcmp(c->prov, "opx") || (c->want.av_type != FI_AV_MAP && c->v->av_type != FI_AV_MAP))
-		CHECK(fa[0] == 0 && fa[1] == 1, "places %llu and %llu", (unsigned long long)fa[0], (unsigned long long)fa[1]);
+		CHECK(fa[0] == 0 && fa[1] == 1, "places %llu and %llu", (unsigned long long)fa[0],
+		      (unsigned long long)fa[1]);
 	for (unsigned i = 0; i < 2; i++) {
 		size_t len = sizeof(back);
 
@@ -273,14 +277,15 @@ static void insert_both(struct ct *c)
 
 static void take_from(struct ct *c, struct early *e, unsigned i, fi_addr_t from, fi_addr_t want)
 {
-	struct ct_msg m = {.tagged = true, .tag = i + 1, .addr = from, .ctx = &c->ctx[i], .mem = e->b[i].mem, .len = early_len[i],
-			   .buf = &e->b[i]};
+	struct ct_msg m = {.tagged = true, .tag = i + 1, .addr = from, .ctx = &c->ctx[i], .mem = e->b[i].mem,
+			   .len = early_len[i], .buf = &e->b[i]};
 	struct ct_comp r;
 
 	memset(m.mem, 0, m.len);
 	ct_recv(c, &m);
 	r = ct_rx(c, m.ctx, FI_RECV | FI_TAGGED, m.len);
-	CHECK(r.src == want, "message %u comes from %llu, not %llu", i, (unsigned long long)r.src, (unsigned long long)want);
+	CHECK(r.src == want, "message %u comes from %llu, not %llu", i, (unsigned long long)r.src,
+	      (unsigned long long)want);
 	ct_verify(c, m.mem, m.len, m.tag, "an early message");
 }
 
@@ -334,8 +339,8 @@ static void av_early_auto(struct ct *c)
 
 static void receive(struct ct *c, fi_addr_t from, uint64_t ignore, void *ctx, struct ct_buf *b)
 {
-	struct ct_msg m = {.tagged = true, .tag = 1, .ignore = ct_tag(c, ignore), .addr = from, .ctx = ctx, .mem = b->mem, .len = b->len,
-			   .buf = b};
+	struct ct_msg m = {.tagged = true, .tag = 1, .ignore = ct_tag(c, ignore), .addr = from, .ctx = ctx,
+			   .mem = b->mem, .len = b->len, .buf = b};
 
 	ct_recv(c, &m);
 }
@@ -362,7 +367,8 @@ static void stranger_run(struct ct *c)
 		for (unsigned i = EARLY_CNT - 1; i; i--)
 			take_from(c, &e, i, c->peer, c->peer);
 		receive(c, c->self, 0, &c->ctx[21], &own);
-		ct_send(c, &(struct ct_msg){.tagged = true, .tag = 77, .addr = c->self, .ctx = &c->ctx[2], .mem = own.mem, .len = 8, .buf = &own});
+		ct_send(c, &(struct ct_msg){.tagged = true, .tag = 77, .addr = c->self, .ctx = &c->ctx[2],
+					    .mem = own.mem, .len = 8, .buf = &own});
 		ct_comp(c, c->txcq);
 		CHECK(ct_rx(c, &c->ctx[20], FI_RECV | FI_TAGGED, 8).src == c->self, "one's own message");
 		OK(fi_cancel(&c->ep->fid, &c->ctx[21]));
@@ -395,8 +401,8 @@ static void av_foreseen(struct ct *c)
 		early_sent(c);
 	} else {
 		for (unsigned i = 0; i < EARLY_CNT; i++) {
-			struct ct_msg m = {.tagged = true, .tag = i + 1, .addr = 1, .ctx = &c->ctx[i], .mem = e.b[i].mem, .len = early_len[i],
-					   .buf = &e.b[i]};
+			struct ct_msg m = {.tagged = true, .tag = i + 1, .addr = 1, .ctx = &c->ctx[i],
+					   .mem = e.b[i].mem, .len = early_len[i], .buf = &e.b[i]};
 
 			ct_recv(c, &m);
 		}
@@ -407,13 +413,15 @@ static void av_foreseen(struct ct *c)
 		for (unsigned i = 0; i < EARLY_CNT - 1; i++) {
 			struct ct_comp r = ct_comp(c, c->rxcq);
 
-			CHECK(r.src == c->peer && r.e.tag != 2, "tag %llu from %llu", (unsigned long long)r.e.tag, (unsigned long long)r.src);
+			CHECK(r.src == c->peer && r.e.tag != 2, "tag %llu from %llu", (unsigned long long)r.e.tag,
+			      (unsigned long long)r.src);
 			ct_verify(c, e.b[r.e.tag - 1].mem, early_len[r.e.tag - 1], r.e.tag, "foreseen");
 		}
 		OK(fi_cancel(&c->ep->fid, &c->ctx[1]));
 		ct_comp_err(c, c->rxcq, FI_RECV | FI_TAGGED);
-		ct_recv(c, &(struct ct_msg){.call = CT_SENDMSG, .tagged = true, .tag = 2, .flags = FI_CLAIM, .addr = FI_ADDR_UNSPEC,
-					    .ctx = &c->ctx[8], .mem = e.b[1].mem, .len = early_len[1], .buf = &e.b[1]});
+		ct_recv(c, &(struct ct_msg){.call = CT_SENDMSG, .tagged = true, .tag = 2, .flags = FI_CLAIM,
+					    .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[8], .mem = e.b[1].mem,
+					    .len = early_len[1], .buf = &e.b[1]});
 		CHECK(ct_comp(c, c->rxcq).src == c->peer, "what was claimed has no name");
 		ct_verify(c, e.b[1].mem, early_len[1], 2, "claimed");
 	}
@@ -423,8 +431,8 @@ static void av_foreseen(struct ct *c)
 
 static void say(struct ct *c, struct ct_buf *b, uint64_t tag, bool is_told)
 {
-	struct ct_msg m = {.call = CT_SENDMSG, .flags = is_told ? FI_DELIVERY_COMPLETE : 0, .tagged = true, .tag = tag, .addr = c->peer,
-			   .ctx = &c->ctx[0], .mem = b->mem, .len = b->len, .buf = b};
+	struct ct_msg m = {.call = CT_SENDMSG, .flags = is_told ? FI_DELIVERY_COMPLETE : 0, .tagged = true, .tag = tag,
+			   .addr = c->peer, .ctx = &c->ctx[0], .mem = b->mem, .len = b->len, .buf = b};
 
 	ct_fill(b->mem, b->len, tag);
 	ct_send(c, &m);
@@ -433,7 +441,8 @@ static void say(struct ct *c, struct ct_buf *b, uint64_t tag, bool is_told)
 
 static void hear(struct ct *c, struct ct_buf *b, uint64_t tag, fi_addr_t from, fi_addr_t want)
 {
-	struct ct_msg m = {.tagged = true, .tag = tag, .addr = from, .ctx = &c->ctx[1], .mem = b->mem, .len = b->len, .buf = b};
+	struct ct_msg m = {.tagged = true, .tag = tag, .addr = from, .ctx = &c->ctx[1], .mem = b->mem, .len = b->len,
+			   .buf = b};
 	struct ct_comp r;
 
 	ct_recv(c, &m);
@@ -531,11 +540,13 @@ static void av_successor(struct ct *c)
 	ct_swap(c, addr, addr, sizeof(addr));
 	is_same = !memcmp(addr[0], addr[1], sizeof(addr[0]));
 	for (unsigned i = 2; !c->rank && i--;) {
-		struct ct_msg m = {.tagged = true, .tag = 10 + i, .ctx = &c->ctx[1], .mem = b.mem, .len = b.len, .buf = &b};
+		struct ct_msg m = {.tagged = true, .tag = 10 + i, .ctx = &c->ctx[1], .mem = b.mem, .len = b.len,
+				   .buf = &b};
 
 		RET(1, fi_av_insert(c->av, addr[i], 1, &m.addr, 0, NULL));
 		ct_recv(c, &m);
-		CHECK(ct_rx(c, &c->ctx[1], FI_RECV | FI_TAGGED, 16).src == m.addr || is_same, "message of endpoint %u", i);
+		CHECK(ct_rx(c, &c->ctx[1], FI_RECV | FI_TAGGED, 16).src == m.addr || is_same, "message of endpoint %u",
+		      i);
 		CHECK(((uint64_t *)(void *)b.mem)[0] == 10 + i, "message of another endpoint");
 	}
 	ct_buf_free(c, &b);
@@ -546,10 +557,12 @@ static void av_successor(struct ct *c)
 
 static void crowd_hear(struct ct *c, struct ct_buf *b, uint64_t tag, fi_addr_t from, fi_addr_t want)
 {
-	struct ct_msg m = {.tagged = true, .tag = tag, .addr = from, .ctx = &c->ctx[1], .mem = b->mem, .len = b->len, .buf = b};
+	struct ct_msg m = {.tagged = true, .tag = tag, .addr = from, .ctx = &c->ctx[1], .mem = b->mem, .len = b->len,
+			   .buf = b};
 
 	ct_recv(c, &m);
-	CHECK(ct_rx(c, &c->ctx[1], FI_RECV | FI_TAGGED, 16).src == want, "tag %llu has another source", (unsigned long long)tag);
+	CHECK(ct_rx(c, &c->ctx[1], FI_RECV | FI_TAGGED, 16).src == want, "tag %llu has another source",
+	      (unsigned long long)tag);
 	CHECK(((uint64_t *)(void *)b->mem)[0] == tag, "another message");
 }
 
@@ -568,7 +581,8 @@ static void av_forgotten(struct ct *c)
 		ep2_open_to(c, &e[i]);
 	for (uint64_t round = 0; round < 4; round++)
 		for (unsigned i = 0; i < CROWD; i++) {
-			c->rank ? ep2_say(c, &e[i], 10 * round + i, true) : crowd_hear(c, &b, 10 * round + i, FI_ADDR_UNSPEC, FI_ADDR_NOTAVAIL);
+			c->rank ? ep2_say(c, &e[i], 10 * round + i, true)
+				: crowd_hear(c, &b, 10 * round + i, FI_ADDR_UNSPEC, FI_ADDR_NOTAVAIL);
 			ct_barrier(c);
 		}
 	ct_swap(c, e[0].addr, e[0].addr, sizeof(e[0].addr));
@@ -576,7 +590,8 @@ static void av_forgotten(struct ct *c)
 		struct ct_buf in;
 
 		ct_buf(c, &in, 100000, 0, 0);
-		OK(fi_trecv(e[0].ep, in.mem, in.len, in.mr ? fi_mr_desc(in.mr) : NULL, FI_ADDR_UNSPEC, 500, 0, &c->ctx[1]));
+		OK(fi_trecv(e[0].ep, in.mem, in.len, in.mr ? fi_mr_desc(in.mr) : NULL, FI_ADDR_UNSPEC, 500, 0,
+			    &c->ctx[1]));
 		CHECK(ct_comp(c, e[0].cq).e.len == in.len, "length");
 		ct_verify(c, in.mem, in.len, 500, "to a stranger that was forgotten");
 		ep2_say(c, &e[0], 501, true);
@@ -610,8 +625,8 @@ static void crowd_heard(struct ct *c, struct ct_buf *b)
 
 		receive(c, FI_ADDR_UNSPEC, ~0ULL, &c->ctx[1], b);
 		r = ct_rx(c, &c->ctx[1], FI_RECV | FI_TAGGED, 16);
-		CHECK(r.src == FI_ADDR_NOTAVAIL && r.e.tag - 10 < CROWD, "tag %llu from %llu", (unsigned long long)r.e.tag,
-		      (unsigned long long)r.src);
+		CHECK(r.src == FI_ADDR_NOTAVAIL && r.e.tag - 10 < CROWD, "tag %llu from %llu",
+		      (unsigned long long)r.e.tag, (unsigned long long)r.src);
 		CHECK(((uint64_t *)(void *)b->mem)[0] == r.e.tag, "another message");
 		seen |= 1u << (r.e.tag - 10);
 	}

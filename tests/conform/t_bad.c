@@ -156,8 +156,10 @@ static void bad_sizes(struct ct *c)
 	REFUSED(fi_atomic(c->ep, mem, (1ULL << 61) + 1, NULL, c->peer, 0, 0, FI_UINT64, FI_SUM, NULL));
 	REFUSED(fi_inject_atomic(c->ep, mem, (1ULL << 61) + 1, c->peer, 0, 0, FI_UINT64, FI_SUM));
 	REFUSED(fi_fetch_atomic(c->ep, mem, (1ULL << 61) + 1, NULL, mem, NULL, c->peer, 0, 0, FI_UINT64, FI_SUM, NULL));
-	REFUSED(fi_compare_atomic(c->ep, mem, (1ULL << 61) + 1, NULL, mem, NULL, mem, NULL, c->peer, 0, 0, FI_UINT64, FI_CSWAP, NULL));
-	REFUSED(fi_atomicv(c->ep, (struct fi_ioc[]){{mem, 1ULL << 63}, {mem, (1ULL << 63) + 1}}, NULL, 2, c->peer, 0, 0, FI_UINT64, FI_SUM, NULL));
+	REFUSED(fi_compare_atomic(c->ep, mem, (1ULL << 61) + 1, NULL, mem, NULL, mem, NULL, c->peer, 0, 0, FI_UINT64,
+				  FI_CSWAP, NULL));
+	REFUSED(fi_atomicv(c->ep, (struct fi_ioc[]){{mem, 1ULL << 63}, {mem, (1ULL << 63) + 1}}, NULL, 2, c->peer, 0, 0,
+			   FI_UINT64, FI_SUM, NULL));
 	REFUSED(fi_atomicmsg(c->ep,
 			     &(struct fi_msg_atomic){.msg_iov = &(struct fi_ioc){mem, 1},
 						     .iov_count = 1,
@@ -216,7 +218,8 @@ static void mr_many(struct ct *c)
 	for (unsigned i = 0; i < CNT; i++) {
 		mr[i] = ct_mr(c, mem + i * 64, 64, FI_REMOTE_READ | FI_REMOTE_WRITE, i);
 		CHECK(fi_mr_key(mr[i]) != FI_KEY_NOTAVAIL, "no key");
-		CHECK(c->info->domain_attr->mr_key_size >= 8 || fi_mr_key(mr[i]) >> (8 * c->info->domain_attr->mr_key_size) == 0,
+		CHECK(c->info->domain_attr->mr_key_size >= 8 ||
+			      fi_mr_key(mr[i]) >> (8 * c->info->domain_attr->mr_key_size) == 0,
 		      "key %#llx needs more than mr_key_size", (unsigned long long)fi_mr_key(mr[i]));
 		CHECK(!i || fi_mr_key(mr[i]) != fi_mr_key(mr[i - 1]), "one key twice");
 	}
@@ -226,7 +229,8 @@ static void mr_many(struct ct *c)
 	for (unsigned i = 1; i < CNT; i += 600) {
 		uint64_t v = i;
 
-		while (ct_again(c, fi_read(c->ep, &v, 8, NULL, c->self, ct_base(c, mem + i * 64), fi_mr_key(mr[i]), &c->ctx[0])))
+		while (ct_again(c, fi_read(c->ep, &v, 8, NULL, c->self, ct_base(c, mem + i * 64), fi_mr_key(mr[i]),
+					   &c->ctx[0])))
 			;
 		ct_tx(c, &c->ctx[0], FI_READ | FI_RMA);
 		CHECK(v == 0, "read %llu", (unsigned long long)v);

@@ -13,7 +13,8 @@ static void traffic(struct ct *c, unsigned n)
 	static uint8_t mem[2][256];
 
 	for (unsigned i = 0; i < n; i++) {
-		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[i], .mem = mem[c->rank], .len = 200};
+		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[i], .mem = mem[c->rank],
+				   .len = 200};
 
 		if (c->rank)
 			ct_recv(c, &m);
@@ -108,8 +109,10 @@ static void cntr_rma(struct ct *c)
 	if (c->rank == 0) {
 		c->traffic = true;
 		for (unsigned i = 0; i < 40; i++)
-			while (ct_again(c, i % 2 ? fi_read(c->ep, w.mine.mem, 100, w.mine.desc, c->peer, w.at.addr, w.at.key, NULL)
-						 : fi_write(c->ep, w.mine.mem, 100, w.mine.desc, c->peer, w.at.addr, w.at.key, NULL)))
+			while (ct_again(c, i % 2 ? fi_read(c->ep, w.mine.mem, 100, w.mine.desc, c->peer, w.at.addr,
+							   w.at.key, NULL)
+						 : fi_write(c->ep, w.mine.mem, 100, w.mine.desc, c->peer, w.at.addr,
+							    w.at.key, NULL)))
 				;
 		OK(fi_cntr_wait(c->cntr, 40, 10000));
 		CHECK(fi_cntr_read(c->cntr) == 40, "%llu", (unsigned long long)fi_cntr_read(c->cntr));
@@ -158,7 +161,8 @@ static void cntr_error(struct ct *c)
 	if (ct_send_gone(c, &m)) {
 		ret = fi_cntr_wait(c->cntr, 1, 10000);
 		RET(-FI_EAVAIL, ret);
-		CHECK(fi_cntr_readerr(c->cntr) == 1 && !fi_cntr_read(c->cntr), "%llu errors", (unsigned long long)fi_cntr_readerr(c->cntr));
+		CHECK(fi_cntr_readerr(c->cntr) == 1 && !fi_cntr_read(c->cntr), "%llu errors",
+		      (unsigned long long)fi_cntr_readerr(c->cntr));
 		ct_comp_err(c, c->txcq, FI_SEND | FI_MSG);
 	}
 	ct_close(c);
@@ -295,7 +299,8 @@ static void late_look(struct ct *c, struct late *l)
 	}
 	if (!c->eq || fi_eq_readerr(c->eq, &q, 0) <= 0)
 		return;
-	CHECK(q.fid == &c->ep->fid && q.err && q.prov_errno, "event of %p: error %d/%d", (void *)q.fid, q.err, q.prov_errno);
+	CHECK(q.fid == &c->ep->fid && q.err && q.prov_errno, "event of %p: error %d/%d", (void *)q.fid, q.err,
+	      q.prov_errno);
 	l->events++;
 }
 
@@ -305,14 +310,15 @@ static void late_wait(struct ct *c, struct late *l, unsigned sends, unsigned inj
 	uint64_t until = ct_now_ms() + 20000;
 
 	while (l->done + l->failed < sends || (c->eq && l->events < injects + l->done)) {
-		CHECK(ct_now_ms() < until, "of %u and %u: %u done, %u failed, %u events", sends, injects, l->done, l->failed, l->events);
+		CHECK(ct_now_ms() < until, "of %u and %u: %u done, %u failed, %u events", sends, injects, l->done,
+		      l->failed, l->events);
 		late_look(c, l);
 		ct_progress(c);
 	}
 	for (until = ct_now_ms() + 50; ct_now_ms() < until; ct_progress(c))
 		late_look(c, l);
-	CHECK(l->done + l->failed == sends && (!c->eq || l->events == injects + l->done), "of %u and %u: %u done, %u failed, %u events", sends, injects,
-	      l->done, l->failed, l->events);
+	CHECK(l->done + l->failed == sends && (!c->eq || l->events == injects + l->done),
+	      "of %u and %u: %u done, %u failed, %u events", sends, injects, l->done, l->failed, l->events);
 }
 
 /* Writes to a region that is not there any more. */

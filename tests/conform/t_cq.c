@@ -13,16 +13,17 @@ static void send_n(struct ct *c, unsigned n, bool tagged)
 	static uint8_t mem[2][4096];
 
 	for (unsigned i = 0; i < n; i++) {
-		struct ct_msg m = {.call = c->rank ? CT_SEND : CT_SENDDATA, .tagged = tagged, .tag = 100 + i, .data = 7 + i,
-				   .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[i], .mem = mem[c->rank] + i % 4000, .len = 1};
+		struct ct_msg m = {.call = c->rank ? CT_SEND : CT_SENDDATA, .tagged = tagged, .tag = 100 + i,
+				   .data = 7 + i, .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[i],
+				   .mem = mem[c->rank] + i % 4000, .len = 1};
 
 		if (c->rank)
 			ct_recv(c, &m);
 	}
 	ct_barrier(c);
 	for (unsigned i = 0; i < n && !c->rank; i++) {
-		struct ct_msg m = {.call = CT_SENDDATA, .tagged = tagged, .tag = 100 + i, .data = 7 + i, .addr = c->peer,
-				   .ctx = &c->ctx[i], .mem = mem[0], .len = 1};
+		struct ct_msg m = {.call = CT_SENDDATA, .tagged = tagged, .tag = 100 + i, .data = 7 + i,
+				   .addr = c->peer, .ctx = &c->ctx[i], .mem = mem[0], .len = 1};
 
 		ct_send(c, &m);
 	}
@@ -151,7 +152,8 @@ static void cq_batch(struct ct *c)
 			CHECK(n >= 1 && n <= 3, "%zd of at most 3", n);
 			for (ssize_t i = 0; i < n; i++) {
 				CHECK(e[i].op_context == &c->ctx[sum + i], "entry %zd", sum + i);
-				CHECK(src[i] == c->peer || !(c->info->caps & FI_SOURCE), "source %llu", (unsigned long long)src[i]);
+				CHECK(src[i] == c->peer || !(c->info->caps & FI_SOURCE), "source %llu",
+				      (unsigned long long)src[i]);
 			}
 			sum += n;
 		}
@@ -193,14 +195,17 @@ static void cq_error(struct ct *c)
 	e.err_data_size = sizeof(data);
 	RET(1, fi_cq_readerr(c->txcq, &e, 0));
 	CHECK(e.op_context == &c->ctx[5], "context of another operation");
-	CHECK(e.err == FI_ENOTCONN || e.err == FI_ECONNABORTED || e.err == FI_EHOSTUNREACH || e.err == FI_ECONNREFUSED ||
-	      e.err == FI_EIO, "error %d (%s)", e.err, fi_strerror(e.err));
+	CHECK(e.err == FI_ENOTCONN || e.err == FI_ECONNABORTED || e.err == FI_EHOSTUNREACH ||
+		      e.err == FI_ECONNREFUSED || e.err == FI_EIO,
+	      "error %d (%s)", e.err, fi_strerror(e.err));
 	CHECK((e.flags & ~FI_COMPLETION) == (FI_SEND | FI_MSG), "flags %#llx", (unsigned long long)e.flags);
 	text = fi_cq_strerror(c->txcq, e.prov_errno, e.err_data, buf, sizeof(buf));
 	CHECK(text && *text, "no text");
-	CHECK(!c->p->gone.err || (e.err == c->p->gone.err && e.prov_errno == c->p->gone.prov_errno && !strcmp(text, c->p->gone.text)),
+	CHECK(!c->p->gone.err || (e.err == c->p->gone.err && e.prov_errno == c->p->gone.prov_errno &&
+				  !strcmp(text, c->p->gone.text)),
 	      "error %d, %d: %s", e.err, e.prov_errno, text);
-	CHECK(e.err_data_size <= sizeof(data) && !e.err_data_size == !(c->p->has & CT_HAS_ERR_DATA), "err_data_size %zu", e.err_data_size);
+	CHECK(e.err_data_size <= sizeof(data) && !e.err_data_size == !(c->p->has & CT_HAS_ERR_DATA),
+	      "err_data_size %zu", e.err_data_size);
 	for (unsigned i = 0; i < 2 && c->p->err_text[i]; i++)
 		CHECK(strstr(e.err_data, c->p->err_text[i]), "err_data: %s", (char *)e.err_data);
 	RET(-FI_EAGAIN, fi_cq_readerr(c->txcq, &e, 0));
@@ -271,7 +276,8 @@ static void cq_strerror(struct ct *c)
 
 static void cq_wait_objects(struct ct *c)
 {
-	static const enum fi_wait_obj obj[] = {FI_WAIT_NONE, FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_MUTEX_COND, FI_WAIT_YIELD, FI_WAIT_POLLFD, FI_WAIT_SET};
+	static const enum fi_wait_obj obj[] = {FI_WAIT_NONE,  FI_WAIT_UNSPEC, FI_WAIT_FD, FI_WAIT_MUTEX_COND,
+					       FI_WAIT_YIELD, FI_WAIT_POLLFD, FI_WAIT_SET};
 	struct fi_cq_tagged_entry e;
 	int ret;
 
@@ -283,7 +289,8 @@ static void cq_wait_objects(struct ct *c)
 		ret = fi_cq_open(c->domain, &attr, &cq, NULL);
 		/* efa's manual: wait objects are not supported; elsewhere all are, and a wait set must be named */
 		if (!i || (c->p->has & CT_HAS_WAIT_FD))
-			CHECK(ret == (obj[i] == FI_WAIT_SET ? -FI_EINVAL : 0), "wait object %d: %s", (int)obj[i], ct_err(ret));
+			CHECK(ret == (obj[i] == FI_WAIT_SET ? -FI_EINVAL : 0), "wait object %d: %s", (int)obj[i],
+			      ct_err(ret));
 		else
 			RET(-FI_ENOSYS, ret);
 		if (!ret)

@@ -33,9 +33,10 @@ static void cxi_named_av(struct ct *c)
 		OK(fi_av_bind(av, &eq->fid, 0));
 		OK(fi_av_insert(av, all, 2, fi, 0, c));
 		RET((long)sizeof(e), fi_eq_read(eq, &event, &e, sizeof(e), 0));
-		CHECK(event == FI_AV_COMPLETE && e.data == 2 && e.context == c && e.fid == &av->fid, "event %u, %llu addresses", event,
-		      (unsigned long long)e.data);
-		CHECK(fi[0] == 0 && fi[1] == 1, "fi_addr %llu and %llu", (unsigned long long)fi[0], (unsigned long long)fi[1]);
+		CHECK(event == FI_AV_COMPLETE && e.data == 2 && e.context == c && e.fid == &av->fid,
+		      "event %u, %llu addresses", event, (unsigned long long)e.data);
+		CHECK(fi[0] == 0 && fi[1] == 1, "fi_addr %llu and %llu", (unsigned long long)fi[0],
+		      (unsigned long long)fi[1]);
 	}
 	ct_barrier(c);
 	if (c->rank) {
@@ -43,7 +44,8 @@ static void cxi_named_av(struct ct *c)
 		OK(fi_av_lookup(av, 0, got, &len));
 		CHECK(!memcmp(got, c->peer_addr, len), "address 0 is not rank 0's");
 		shown = attr.map_addr; /* how who reads learns them */
-		CHECK(shown && shown[0] == 0 && shown[1] == 1 && shown[2] == FI_ADDR_NOTAVAIL, "map_addr does not show fi_addr 0 and 1");
+		CHECK(shown && shown[0] == 0 && shown[1] == 1 && shown[2] == FI_ADDR_NOTAVAIL,
+		      "map_addr does not show fi_addr 0 and 1");
 		RET(0, fi_av_insert(av, c->addr, 1, fi, 0, NULL)); /* it may only look */
 	}
 	len = c->addr_len;
@@ -85,6 +87,7 @@ static void cxi_user_id(struct ct *c)
 
 const struct ct_test cxi_av_tests[] = {
 	{"cxi_named_av", cxi_named_av, FI_MSG | FI_SHARED_AV, 0, CT_ANY_PATH, "FI_SHARED_AV", NULL, "cxi"},
-	{"cxi_user_id", cxi_user_id, FI_MSG | FI_SOURCE | FI_AV_USER_ID, 0, CT_SOLO | CT_ANY_PATH, "FI_AV_USER_ID", NULL, "cxi"},
+	{"cxi_user_id", cxi_user_id, FI_MSG | FI_SOURCE | FI_AV_USER_ID, 0, CT_SOLO | CT_ANY_PATH, "FI_AV_USER_ID",
+	 NULL, "cxi"},
 	{0},
 };

@@ -28,8 +28,8 @@ static void flood_send(struct ct *c, uint8_t *mem)
 	for (unsigned i = 0; i < FLOOD; i++) {
 		/* nobody hears of these again: they must come in their place all the same */
 		bool quiet = i % 4 < 3, is_short = flood_len(i) <= 192;
-		struct ct_msg m = {.call = quiet && is_short ? CT_INJECTDATA : CT_SENDMSG, .tagged = true, .tag = TAG, .data = i,
-				   .flags = FI_REMOTE_CQ_DATA | (quiet ? 0 : FI_COMPLETION), .addr = c->peer,
+		struct ct_msg m = {.call = quiet && is_short ? CT_INJECTDATA : CT_SENDMSG, .tagged = true, .tag = TAG,
+				   .data = i, .flags = FI_REMOTE_CQ_DATA | (quiet ? 0 : FI_COMPLETION), .addr = c->peer,
 				   .ctx = &c->ctx[i], .mem = mem + i * 30000ul, .len = flood_len(i)};
 
 		ct_fill(m.mem, m.len, i);
@@ -51,8 +51,8 @@ static void flood_recv(struct ct *c, uint8_t *mem)
 		ct_progress(c);
 	for (unsigned i = 0; i < FLOOD; i += BATCH) {
 		for (unsigned k = 0; k < BATCH; k++) {
-			struct ct_msg m = {.tagged = true, .tag = TAG, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[k], .mem = mem + k * 30000ul,
-					   .len = 30000};
+			struct ct_msg m = {.tagged = true, .tag = TAG, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[k],
+					   .mem = mem + k * 30000ul, .len = 30000};
 
 			ct_recv(c, &m);
 		}
@@ -60,8 +60,8 @@ static void flood_recv(struct ct *c, uint8_t *mem)
 			struct ct_comp r = ct_comp(c, c->rxcq);
 			size_t at = (size_t)((struct fi_context2 *)r.e.op_context - c->ctx);
 
-			CHECK(at < BATCH && r.e.data == i + at, "receive %zu got message %llu: order was not kept", i + at,
-			      (unsigned long long)r.e.data);
+			CHECK(at < BATCH && r.e.data == i + at, "receive %zu got message %llu: order was not kept",
+			      i + at, (unsigned long long)r.e.data);
 			CHECK(r.e.len == flood_len(i + (unsigned)at), "message %zu has %zu bytes", i + at, r.e.len);
 			ct_verify(c, mem + at * 30000, r.e.len, i + at, "flooded");
 		}
@@ -80,7 +80,8 @@ static void cxi_fc_flood(struct ct *c)
 		flood_send(c, mem);
 	ct_barrier(c);
 	if (c->rank && getenv("FI_CXI_MSG_LOSSLESS"))
-		CHECK(ct_stat(c, "soft_lossless_pauses") && !ct_stat(c, "soft_pte_disabled"), "no sender waited, or one was refused");
+		CHECK(ct_stat(c, "soft_lossless_pauses") && !ct_stat(c, "soft_pte_disabled"),
+		      "no sender waited, or one was refused");
 	else if (c->rank)
 		CHECK(ct_stat(c, "soft_pte_disabled") + ct_stat(c, "soft_le_exhausted"), "nothing ran out");
 	ct_barrier(c);
@@ -98,7 +99,8 @@ static void posted_send(struct ct *c, const bool *alive)
 {
 	for (unsigned i = POSTED; i-- > 0;) {
 		uint32_t v = i * 3;
-		struct ct_msg m = {.tagged = true, .tag = i, .addr = c->peer, .ctx = &c->ctx[i], .mem = (uint8_t *)&v, .len = 4};
+		struct ct_msg m = {.tagged = true, .tag = i, .addr = c->peer, .ctx = &c->ctx[i], .mem = (uint8_t *)&v,
+				   .len = 4};
 
 		if (!alive[i])
 			continue;
@@ -113,7 +115,8 @@ static void posted_recv(struct ct *c, const uint32_t *got, unsigned alive_cnt)
 		struct ct_comp r = ct_comp(c, c->rxcq);
 		size_t i = (size_t)((struct fi_context2 *)r.e.op_context - c->ctx);
 
-		CHECK(i < POSTED && r.e.tag == i && got[i] == i * 3, "receive %zu got tag %llu", i, (unsigned long long)r.e.tag);
+		CHECK(i < POSTED && r.e.tag == i && got[i] == i * 3, "receive %zu got tag %llu", i,
+		      (unsigned long long)r.e.tag);
 	}
 }
 
@@ -125,7 +128,8 @@ static void cxi_fc_posted(struct ct *c)
 
 	ct_open(c);
 	for (unsigned i = 0; i < POSTED && c->rank; i++) {
-		struct ct_msg m = {.tagged = true, .tag = i, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[i], .mem = (uint8_t *)&got[i], .len = 4};
+		struct ct_msg m = {.tagged = true, .tag = i, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[i],
+				   .mem = (uint8_t *)&got[i], .len = 4};
 		ssize_t ret;
 
 		while ((ret = ct_post_recv(c, &m)) == -FI_EAGAIN) {
@@ -154,7 +158,8 @@ static void cxi_fc_posted(struct ct *c)
 	}
 	for (unsigned i = 0; i < POSTED; i++)
 		cnt += alive[i];
-	CHECK(!c->rank || (cnt > 0 && cnt + errors == POSTED && (hybrid ? !errors : errors > 0)), "%u live, %u refused", cnt, errors);
+	CHECK(!c->rank || (cnt > 0 && cnt + errors == POSTED && (hybrid ? !errors : errors > 0)), "%u live, %u refused",
+	      cnt, errors);
 	ct_swap(c, alive, theirs, sizeof(alive));
 	if (c->rank)
 		posted_recv(c, got, cnt);
@@ -176,10 +181,12 @@ static void cxi_fc_eq(struct ct *c)
 	uint64_t v;
 
 	ct_open(c);
-	for (uint64_t until = ct_now_ms() + 20000; c->rank && !ct_stat(c, "lpe_err_pt_disabled_eq_full"); nanosleep(&nap, NULL))
+	for (uint64_t until = ct_now_ms() + 20000; c->rank && !ct_stat(c, "lpe_err_pt_disabled_eq_full");
+	     nanosleep(&nap, NULL))
 		CHECK(ct_now_ms() < until, "the event queue did not fill");
 	for (unsigned i = 0; i < CNT; i++) {
-		struct ct_msg m = {.tagged = true, .tag = TAG, .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = (uint8_t *)&v, .len = 8};
+		struct ct_msg m = {.tagged = true, .tag = TAG, .addr = c->rank ? FI_ADDR_UNSPEC : c->peer,
+				   .ctx = &c->ctx[0], .mem = (uint8_t *)&v, .len = 8};
 
 		v = i;
 		if (c->rank) {
@@ -193,10 +200,12 @@ static void cxi_fc_eq(struct ct *c)
 	}
 	ct_barrier(c);
 	if (c->rank && getenv("FI_CXI_MSG_LOSSLESS"))
-		CHECK(ct_stat(c, "soft_lossless_pauses") && !ct_stat(c, "fc_eq_full"), "no sender waited, or one was refused");
+		CHECK(ct_stat(c, "soft_lossless_pauses") && !ct_stat(c, "fc_eq_full"),
+		      "no sender waited, or one was refused");
 	else if (c->rank)
-		CHECK(ct_stat(c, "fc_eq_full") && !ct_stat(c, "ee_events_dropped_ordinary_cntr_0"), "%llu times, %llu events lost",
-		      (unsigned long long)ct_stat(c, "fc_eq_full"), (unsigned long long)ct_stat(c, "ee_events_dropped_ordinary_cntr_0"));
+		CHECK(ct_stat(c, "fc_eq_full") && !ct_stat(c, "ee_events_dropped_ordinary_cntr_0"),
+		      "%llu times, %llu events lost", (unsigned long long)ct_stat(c, "fc_eq_full"),
+		      (unsigned long long)ct_stat(c, "ee_events_dropped_ordinary_cntr_0"));
 	ct_barrier(c);
 	ct_close(c);
 }
@@ -211,10 +220,11 @@ static void cxi_rnr_retry(struct ct *c)
 
 	c->want.protocol = PROTO_RNR;
 	ct_open(c);
-	CHECK(c->info->ep_attr->protocol == PROTO_RNR && !c->info->tx_attr->inject_size, "protocol %u", c->info->ep_attr->protocol);
+	CHECK(c->info->ep_attr->protocol == PROTO_RNR && !c->info->tx_attr->inject_size, "protocol %u",
+	      c->info->ep_attr->protocol);
 	for (unsigned i = 0; i < 10; i++) {
-		struct ct_msg m = {.tagged = i & 1, .tag = i, .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[i], .mem = mem,
-				   .len = i * 500};
+		struct ct_msg m = {.tagged = i & 1, .tag = i, .addr = c->rank ? FI_ADDR_UNSPEC : c->peer,
+				   .ctx = &c->ctx[i], .mem = mem, .len = i * 500};
 
 		ct_barrier(c);
 		if (c->rank) {
@@ -270,13 +280,15 @@ static void cxi_rnr_append(struct ct *c)
 	c->want.protocol = PROTO_RNR;
 	ct_open(c);
 	for (unsigned i = 0; i < CNT && c->rank; i++) {
-		struct ct_msg m = {.tagged = true, .tag = i, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[i], .mem = (uint8_t *)&got[i], .len = 8};
+		struct ct_msg m = {.tagged = true, .tag = i, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[i],
+				   .mem = (uint8_t *)&got[i], .len = 8};
 
 		ct_recv(c, &m);
 	}
 	ct_barrier(c);
 	for (unsigned i = 0; i < CNT && !c->rank; i++) {
-		struct ct_msg m = {.tagged = true, .tag = i, .addr = c->peer, .ctx = &c->ctx[i], .mem = (uint8_t *)&v[i], .len = 8};
+		struct ct_msg m = {.tagged = true, .tag = i, .addr = c->peer, .ctx = &c->ctx[i],
+				   .mem = (uint8_t *)&v[i], .len = 8};
 
 		v[i] = i * 7;
 		ct_send(c, &m);
@@ -307,7 +319,8 @@ static void cxi_rnr_append_fails(struct ct *c)
 	ct_open(c);
 	m.addr = c->self;
 	for (unsigned i = 0; i < CNT; i++) {
-		struct ct_msg r = {.tagged = true, .tag = i, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[i], .mem = (uint8_t *)&got[i], .len = 8};
+		struct ct_msg r = {.tagged = true, .tag = i, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[i],
+				   .mem = (uint8_t *)&got[i], .len = 8};
 
 		ct_recv(c, &r);
 	}
@@ -346,7 +359,8 @@ static struct fid_cntr *cntr_new(struct ct *c)
 /* Queue @op; nothing happens until the counter gets there, and then its completion counter says that it has. */
 static void fire(struct ct *c, struct trig *t, enum fi_op_type type, void *op)
 {
-	struct fi_deferred_work w = {.threshold = t->k + 1, .triggering_cntr = t->trig, .completion_cntr = t->done, .op_type = type};
+	struct fi_deferred_work w = {.threshold = t->k + 1, .triggering_cntr = t->trig, .completion_cntr = t->done,
+				     .op_type = type};
 
 	w.op.msg = op;
 	c->traffic = true;
@@ -368,8 +382,10 @@ static void trig_messages(struct ct *c, struct trig *t, uint8_t *mem)
 		size_t len = i / 2 ? 50000 : 100;
 		struct iovec iov = {mem, len};
 		struct fi_op_msg m = {c->ep, {&iov, NULL, 1, c->rank ? FI_ADDR_UNSPEC : c->peer, &c->ctx[0], 0}, 0};
-		struct fi_op_tagged g = {c->ep, {&iov, NULL, 1, c->rank ? FI_ADDR_UNSPEC : c->peer, 5, 0, &c->ctx[0], 0}, 0};
-		struct fi_deferred_work w = {.triggering_cntr = t->trig, .completion_cntr = t->done, .op_type = i & 1 ? FI_OP_TRECV : FI_OP_RECV};
+		struct fi_op_tagged g = {
+			c->ep, {&iov, NULL, 1, c->rank ? FI_ADDR_UNSPEC : c->peer, 5, 0, &c->ctx[0], 0}, 0};
+		struct fi_deferred_work w = {.triggering_cntr = t->trig, .completion_cntr = t->done,
+					     .op_type = i & 1 ? FI_OP_TRECV : FI_OP_RECV};
 
 		if (c->rank) {
 			w.op.msg = i & 1 ? (void *)&g : (void *)&m;
@@ -394,11 +410,16 @@ static void trig_rma(struct ct *c, struct trig *t, const struct fi_rma_iov *at)
 	struct fi_rma_iov rma = {0, 8, at->key};
 	struct fi_ioc ioc = {&one, 1}, res = {&r, 1}, cioc = {&cmp, 1}, sioc = {&swap, 1};
 	struct fi_rma_ioc rioc = {0, 1, at->key};
-	struct fi_op_rma w = {c->ep, {&iov, NULL, 1, c->peer, &rma, 1, NULL, 0}, 0}, rd = {c->ep, {&riov, NULL, 1, c->peer, &rma, 1, NULL, 0}, 0};
+	struct fi_op_rma w = {c->ep, {&iov, NULL, 1, c->peer, &rma, 1, NULL, 0}, 0},
+			 rd = {c->ep, {&riov, NULL, 1, c->peer, &rma, 1, NULL, 0}, 0};
 	struct fi_op_atomic a = {c->ep, {&ioc, NULL, 1, c->peer, &rioc, 1, FI_UINT64, FI_SUM, NULL, 0}, 0};
-	struct fi_op_fetch_atomic f = {c->ep, {&ioc, NULL, 1, c->peer, &rioc, 1, FI_UINT64, FI_SUM, NULL, 0}, {&res, NULL, 1}, 0};
-	struct fi_op_compare_atomic x = {c->ep, {&sioc, NULL, 1, c->peer, &rioc, 1, FI_UINT64, FI_CSWAP, NULL, 0}, {&res, NULL, 1},
-					 {&cioc, NULL, 1}, 0};
+	struct fi_op_fetch_atomic f = {
+		c->ep, {&ioc, NULL, 1, c->peer, &rioc, 1, FI_UINT64, FI_SUM, NULL, 0}, {&res, NULL, 1}, 0};
+	struct fi_op_compare_atomic x = {c->ep,
+					 {&sioc, NULL, 1, c->peer, &rioc, 1, FI_UINT64, FI_CSWAP, NULL, 0},
+					 {&res, NULL, 1},
+					 {&cioc, NULL, 1},
+					 0};
 
 	fire(c, t, FI_OP_WRITE, &w);
 	fire(c, t, FI_OP_READ, &rd);
@@ -416,7 +437,8 @@ static void trig_rma(struct ct *c, struct trig *t, const struct fi_rma_iov *at)
 static void trig_counters(struct ct *c, struct trig *t)
 {
 	struct fi_op_cntr add = {t->other, 10}, set = {t->other, 3};
-	struct fi_deferred_work w = {.threshold = 1000, .triggering_cntr = t->trig, .op_type = FI_OP_CNTR_ADD, .op.cntr = &add};
+	struct fi_deferred_work w = {.threshold = 1000, .triggering_cntr = t->trig, .op_type = FI_OP_CNTR_ADD,
+				     .op.cntr = &add};
 
 	fire(c, t, FI_OP_CNTR_ADD, &add);
 	OK(fi_cntr_wait(t->other, 10, 5000));
@@ -493,7 +515,8 @@ static void cxi_rma_order(struct ct *c)
 	ct_barrier(c);
 	ct_adapter_sync(c);
 	for (unsigned i = 1; i < CNT && !c->rank; i++)
-		CHECK(got[i] >= got[i - 1], "read %u saw %llu after %llu", i, (unsigned long long)got[i], (unsigned long long)got[i - 1]);
+		CHECK(got[i] >= got[i - 1], "read %u saw %llu after %llu", i, (unsigned long long)got[i],
+		      (unsigned long long)got[i - 1]);
 	CHECK(!c->rank || mem[1] == CNT, "the last write did not win: %llu", (unsigned long long)mem[1]);
 	OK(fi_close(&mr->fid));
 	ct_close(c);
@@ -509,19 +532,25 @@ const struct ct_test cxi_fc_tests[] = {
 	{"cxi_fc_oflow", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, OFLOW, "cxi", 60},
 	{"cxi_fc_oflow_hybrid", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, OFLOW HYBRID REQ, "cxi", 60},
 	{"cxi_fc_software", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, "FI_CXI_RX_MATCH_MODE=software" REQ, "cxi", 60},
-	{"cxi_fc_software_max", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, "FI_CXI_RX_MATCH_MODE=software FI_CXI_REQ_BUF_MAX_COUNT=4" REQ, "cxi", 60},
+	{"cxi_fc_software_max", cxi_fc_flood, FI_TAGGED, 0, 0, NULL,
+	 "FI_CXI_RX_MATCH_MODE=software FI_CXI_REQ_BUF_MAX_COUNT=4" REQ, "cxi", 60},
 	{"cxi_fc_lossless", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, OFLOW LOSSLESS, "cxi", 60},
-	{"cxi_fc_lossless_software", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, "FI_CXI_RX_MATCH_MODE=software" REQ LOSSLESS, "cxi", 60},
+	{"cxi_fc_lossless_software", cxi_fc_flood, FI_TAGGED, 0, 0, NULL, "FI_CXI_RX_MATCH_MODE=software" REQ LOSSLESS,
+	 "cxi", 60},
 	{"cxi_fc_eq", cxi_fc_eq, FI_TAGGED, 0, 0, NULL, NULL, "cxi", 60},
 	{"cxi_fc_lossless_eq", cxi_fc_eq, FI_TAGGED, 0, 0, NULL, "FI_CXI_MSG_LOSSLESS=1", "cxi", 60},
 	{"cxi_fc_posted", cxi_fc_posted, FI_TAGGED, 0, 0, "rx.size", "SOFTFABRIC_CXI=les=64", "cxi"},
 	{"cxi_fc_posted_hybrid", cxi_fc_posted, FI_TAGGED, 0, 0, "rx.size", "SOFTFABRIC_CXI=les=64" HYBRID, "cxi"},
 	{"cxi_rnr_retry", cxi_rnr_retry, FI_TAGGED | FI_MSG, 0, 0, NULL, NULL, "cxi"},
-	{"cxi_rnr_fails", cxi_rnr_fails, FI_MSG | FI_TAGGED, 0, CT_SOLO | CT_ANY_PATH, NULL, "FI_CXI_RNR_MAX_TIMEOUT_US=30000", "cxi"},
-	{"cxi_rnr_append", cxi_rnr_append, FI_TAGGED, 0, 0, NULL, "SOFTFABRIC_CXI=les=64 FI_CXI_RNR_MAX_TIMEOUT_US=20000000", "cxi"},
+	{"cxi_rnr_fails", cxi_rnr_fails, FI_MSG | FI_TAGGED, 0, CT_SOLO | CT_ANY_PATH, NULL,
+	 "FI_CXI_RNR_MAX_TIMEOUT_US=30000", "cxi"},
+	{"cxi_rnr_append", cxi_rnr_append, FI_TAGGED, 0, 0, NULL,
+	 "SOFTFABRIC_CXI=les=64 FI_CXI_RNR_MAX_TIMEOUT_US=20000000", "cxi"},
 	{"cxi_rnr_append_fails", cxi_rnr_append_fails, FI_TAGGED, 0, CT_SOLO | CT_ANY_PATH, NULL,
 	 "SOFTFABRIC_CXI=les=64 FI_CXI_RNR_APPEND_RETRY_TIMEOUT_US=50000", "cxi"},
-	{"cxi_rma_order", cxi_rma_order, FI_RMA, 0, CT_GENS, "order:FI_ORDER_WAW order:FI_ORDER_RMA_WAW order:FI_ORDER_RMA_RAR", NULL, "cxi"},
-	{"cxi_trig", cxi_trig, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_TRIGGER, 0, CT_GENS, "FI_TRIGGER", NULL, "cxi"},
+	{"cxi_rma_order", cxi_rma_order, FI_RMA, 0, CT_GENS,
+	 "order:FI_ORDER_WAW order:FI_ORDER_RMA_WAW order:FI_ORDER_RMA_RAR", NULL, "cxi"},
+	{"cxi_trig", cxi_trig, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_TRIGGER, 0, CT_GENS, "FI_TRIGGER", NULL,
+	 "cxi"},
 	{0},
 };

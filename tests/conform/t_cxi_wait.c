@@ -72,7 +72,8 @@ static void cxi_wait(struct ct *c)
 	open_waiting(c, false);
 	ep = epoll_on(c, &c->rxcq->fid);
 	for (unsigned i = 0; i < 20; i++) {
-		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[i], .mem = mem, .len = sizeof(mem)};
+		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[i], .mem = mem,
+				   .len = sizeof(mem)};
 		struct fi_cq_tagged_entry e;
 		ssize_t ret;
 
@@ -111,7 +112,8 @@ static void cxi_wait_cntr(struct ct *c)
 	open_waiting(c, true);
 	ep = epoll_on(c, &c->cntr->fid);
 	for (unsigned i = 0; i <= 20; i++) {
-		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[i], .mem = mem, .len = i % 3 ? 100 : sizeof(mem)};
+		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[i], .mem = mem,
+				   .len = i % 3 ? 100 : sizeof(mem)};
 
 		if (!c->rank) {
 			send_later(c, &m, i);

@@ -87,7 +87,8 @@ static void dgram_forms(struct ct *c)
 	dg_open(c, &d);
 	for (unsigned form = 0; form < 3; form++) {
 		void *desc[2] = {d.b.desc, d.b.desc};
-		struct fi_msg m = {.msg_iov = iov, .desc = desc, .iov_count = 2, .addr = c->peer, .context = &c->ctx[1], .data = 77};
+		struct fi_msg m = {.msg_iov = iov, .desc = desc, .iov_count = 2, .addr = c->peer, .context = &c->ctx[1],
+				   .data = 77};
 		struct ct_comp r;
 
 		iov[0] = (struct iovec){slot(&d, 0), d.prefix + 10};
@@ -101,14 +102,16 @@ static void dgram_forms(struct ct *c)
 		iov[1] = (struct iovec){slot(&d, 1) + d.prefix + 30, 70};
 		m.addr = c->peer;
 		m.context = &c->ctx[1];
-		while (ct_again(c, form == 0 ? fi_sendv(c->ep, iov, desc, 2, c->peer, &c->ctx[1])
+		while (ct_again(c, form == 0   ? fi_sendv(c->ep, iov, desc, 2, c->peer, &c->ctx[1])
 				   : form == 1 ? fi_sendmsg(c->ep, &m, FI_REMOTE_CQ_DATA | FI_TRANSMIT_COMPLETE)
-					       : fi_senddata(c->ep, slot(&d, 1), d.prefix + 100, d.b.desc, 77, c->peer, &c->ctx[1])))
+					       : fi_senddata(c->ep, slot(&d, 1), d.prefix + 100, d.b.desc, 77, c->peer,
+							     &c->ctx[1])))
 			;
 		ct_comp(c, c->txcq);
 		r = ct_comp(c, c->rxcq);
 		CHECK(r.e.len == d.prefix + 100, "length %zu", r.e.len);
-		CHECK(!form || (r.e.flags & FI_REMOTE_CQ_DATA && r.e.data == 77), "data %llu", (unsigned long long)r.e.data);
+		CHECK(!form || (r.e.flags & FI_REMOTE_CQ_DATA && r.e.data == 77), "data %llu",
+		      (unsigned long long)r.e.data);
 		ct_verify(c, slot(&d, 0) + d.prefix, 100, form, "datagram");
 	}
 	dg_close(c, &d);
@@ -207,7 +210,10 @@ static void dgram_burst(struct ct *c)
 				continue;
 			got++;
 			for (unsigned k = 0; k < SLOTS; k++)
-				if (ct_matches((uint8_t *)slot(&d, (unsigned)((struct fi_context2 *)e.op_context - c->ctx)) + d.prefix, 1000, k))
+				if (ct_matches((uint8_t *)slot(
+						       &d, (unsigned)((struct fi_context2 *)e.op_context - c->ctx)) +
+						       d.prefix,
+					       1000, k))
 					which = k;
 			CHECK(which < SLOTS && !seen[which]++, "a datagram that was not sent, or twice");
 		}
@@ -218,7 +224,8 @@ static void dgram_burst(struct ct *c)
 
 #define DG FI_EP_DGRAM
 const struct ct_test dgram_tests[] = {
-	{"dgram_send", dgram_send, FI_MSG, DG, CT_GENS, "FI_MSG FI_SEND FI_RECV FI_SOURCE FI_LOCAL_COMM FI_REMOTE_COMM max_msg_size "
+	{"dgram_send", dgram_send, FI_MSG, DG, CT_GENS,
+	 "FI_MSG FI_SEND FI_RECV FI_SOURCE FI_LOCAL_COMM FI_REMOTE_COMM max_msg_size "
 	 "msg_prefix_size mr:FI_MR_LOCAL mr:FI_MR_VIRT_ADDR mr:FI_MR_ALLOCATED mr:FI_MR_PROV_KEY mode:FI_MSG_PREFIX"},
 	{"dgram_forms", dgram_forms, FI_MSG, DG, 0, "tx.iov_limit rx.iov_limit cq_data_size op:FI_TRANSMIT_COMPLETE"},
 	{"dgram_limits", dgram_limits, FI_MSG, DG, 0, "max_msg_size tx.iov_limit rx.iov_limit inject_size"},

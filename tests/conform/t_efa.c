@@ -54,8 +54,9 @@ static void one_message(struct ct *c, const struct choice *ch, bool tagged, bool
 	char type[64];
 	uint64_t before;
 	struct ct_buf b;
-	struct ct_msg m = {.call = c->rank ? CT_SEND : CT_SENDMSG, .tagged = tagged, .tag = 3, .flags = dc ? FI_DELIVERY_COMPLETE : 0,
-			   .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .len = ch->len};
+	struct ct_msg m = {.call = c->rank ? CT_SEND : CT_SENDMSG, .tagged = tagged, .tag = 3,
+			   .flags = dc ? FI_DELIVERY_COMPLETE : 0, .addr = c->rank ? FI_ADDR_UNSPEC : c->peer,
+			   .ctx = &c->ctx[0], .len = ch->len};
 
 	snprintf(type, sizeof(type), "%s_%sRTM", dc ? ch->dc : ch->plain, tagged ? "TAG" : "MSG");
 	before = pkts(c, 't', type);
@@ -88,7 +89,8 @@ static void messages(struct ct *c, const struct choice *ch)
 static void efa_proto_full(struct ct *c)
 {
 	static const struct choice ch[] = {
-		{0, "EAGER", "DC_EAGER"}, {8892, "EAGER", "DC_EAGER"}, {8920, "MEDIUM", "DC_MEDIUM"}, {65536, "MEDIUM", "DC_MEDIUM"},
+		{0, "EAGER", "DC_EAGER"}, {8892, "EAGER", "DC_EAGER"},
+		{8920, "MEDIUM", "DC_MEDIUM"}, {65536, "MEDIUM", "DC_MEDIUM"},
 		{65537, "LONGCTS", "DC_LONGCTS"}, {1048575, "LONGCTS", "DC_LONGCTS"}, {1048576, "RUNTREAD", "LONGREAD"},
 		{4000000, "RUNTREAD", "LONGREAD"}, {0},
 	};
@@ -109,7 +111,8 @@ static void efa_proto_no_read(struct ct *c)
 static void efa_proto_long_read(struct ct *c)
 {
 	static const struct choice ch[] = {
-		{999, "EAGER", "DC_EAGER"}, {1000, "LONGREAD", "LONGREAD"}, {50000, "LONGREAD", "LONGREAD"}, {3000000, "LONGREAD", "LONGREAD"},
+		{999, "EAGER", "DC_EAGER"}, {1000, "LONGREAD", "LONGREAD"},
+		{50000, "LONGREAD", "LONGREAD"}, {3000000, "LONGREAD", "LONGREAD"},
 		{0},
 	};
 
@@ -135,7 +138,8 @@ static void efa_runt(struct ct *c)
 	ct_buf(c, &b, len, 0, 0);
 	wrs = ct_stat(c, "rdma_read_wrs");
 	bytes = ct_stat(c, "rdma_read_bytes");
-	struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = b.mem, .len = len, .buf = &b};
+	struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = b.mem, .len = len,
+			   .buf = &b};
 	if (c->rank) {
 		ct_recv(c, &m);
 		ct_barrier(c);
@@ -143,7 +147,8 @@ static void efa_runt(struct ct *c)
 		ct_verify(c, b.mem, len, 8, "runt");
 		wrs = ct_stat(c, "rdma_read_wrs") - wrs;
 		bytes = ct_stat(c, "rdma_read_bytes") - bytes;
-		CHECK(wrs == 1 && bytes == 196608, "%llu reads of %llu bytes", (unsigned long long)wrs, (unsigned long long)bytes);
+		CHECK(wrs == 1 && bytes == 196608, "%llu reads of %llu bytes", (unsigned long long)wrs,
+		      (unsigned long long)bytes);
 	} else {
 		ct_fill(b.mem, len, 8);
 		ct_barrier(c);
@@ -172,7 +177,8 @@ static void efa_read_nack(struct ct *c)
 		OK(fi_mr_reg(c->domain, c->ctx, sizeof(c->ctx), FI_REMOTE_READ, 0, 0, 0, &last, NULL));
 	nacks = pkts(c, 't', "READ_NACK");
 	for (unsigned i = 0; i < 6; i++) {
-		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = b.mem, .len = lens[i / 2], .buf = &b};
+		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = b.mem,
+				   .len = lens[i / 2], .buf = &b};
 
 		m.call = i % 2 && !c->rank ? CT_SENDMSG : CT_SEND; /* delivery complete: LONGREAD, else RUNTREAD */
 		m.flags = FI_DELIVERY_COMPLETE;
@@ -214,8 +220,10 @@ static void rma_one(struct ct *c, const struct rma_choice *ch, const struct fi_r
 		uint64_t before = pkts(c, 't', type[k]);
 
 		c->traffic = true;
-		while (ct_again(c, k == 2 ? fi_readmsg(c->ep, &m, FI_COMPLETION)
-					  : fi_writemsg(c->ep, &m, FI_COMPLETION | (k ? FI_DELIVERY_COMPLETE : FI_TRANSMIT_COMPLETE))))
+		while (ct_again(
+			c, k == 2 ? fi_readmsg(c->ep, &m, FI_COMPLETION)
+				  : fi_writemsg(c->ep, &m,
+						FI_COMPLETION | (k ? FI_DELIVERY_COMPLETE : FI_TRANSMIT_COMPLETE))))
 			;
 		ct_tx(c, &c->ctx[0], FI_RMA | (k == 2 ? FI_READ : FI_WRITE));
 		grew(c, type[k], before, k == 2 ? "read" : "write");
@@ -252,7 +260,8 @@ static void efa_rma_none(struct ct *c)
 {
 	static const struct rma_choice ch[] = {
 		{100, "EAGER_RTW", "DC_EAGER_RTW", "SHORT_RTR"}, {8800, "EAGER_RTW", "DC_EAGER_RTW", "SHORT_RTR"},
-		{10000, "LONGCTS_RTW", "DC_LONGCTS_RTW", "LONGCTS_RTR"}, {1500000, "LONGCTS_RTW", "DC_LONGCTS_RTW", "LONGCTS_RTR"}, {0},
+		{10000, "LONGCTS_RTW", "DC_LONGCTS_RTW", "LONGCTS_RTR"},
+		{1500000, "LONGCTS_RTW", "DC_LONGCTS_RTW", "LONGCTS_RTR"}, {0},
 	};
 
 	one_sided(c, ch, true, true);
@@ -262,7 +271,8 @@ static void efa_rma_read(struct ct *c)
 {
 	static const struct rma_choice ch[] = {
 		{100, "EAGER_RTW", "DC_EAGER_RTW", "RDMA_READ"}, {65535, "LONGCTS_RTW", "DC_LONGCTS_RTW", "RDMA_READ"},
-		{65536, "LONGREAD_RTW", "LONGREAD_RTW", "RDMA_READ"}, {1500000, "LONGREAD_RTW", "LONGREAD_RTW", "RDMA_READ"}, {0},
+		{65536, "LONGREAD_RTW", "LONGREAD_RTW", "RDMA_READ"},
+		{1500000, "LONGREAD_RTW", "LONGREAD_RTW", "RDMA_READ"}, {0},
 	};
 
 	one_sided(c, ch, false, true);
@@ -296,11 +306,11 @@ static void efa_atomics(struct ct *c)
 		uint64_t before = pkts(c, 't', type[k]);
 
 		c->traffic = true;
-		while (ct_again(c, k < 2 ? fi_atomicmsg(c->ep, &m, k ? FI_DELIVERY_COMPLETE : 0)
-				   : k == 2 ? fi_fetch_atomic(c->ep, &one, 1, NULL, &res, NULL, c->peer, at.addr, at.key, FI_UINT64, FI_SUM,
-							      &c->ctx[0])
-					    : fi_compare_atomic(c->ep, &one, 1, NULL, &one, NULL, &res, NULL, c->peer, at.addr, at.key,
-								FI_UINT64, FI_CSWAP, &c->ctx[0])))
+		while (ct_again(c, k < 2    ? fi_atomicmsg(c->ep, &m, k ? FI_DELIVERY_COMPLETE : 0)
+				   : k == 2 ? fi_fetch_atomic(c->ep, &one, 1, NULL, &res, NULL, c->peer, at.addr,
+							      at.key, FI_UINT64, FI_SUM, &c->ctx[0])
+					    : fi_compare_atomic(c->ep, &one, 1, NULL, &one, NULL, &res, NULL, c->peer,
+								at.addr, at.key, FI_UINT64, FI_CSWAP, &c->ctx[0])))
 			;
 		ct_tx(c, &c->ctx[0], FI_ATOMIC | (k < 2 ? FI_WRITE : FI_READ));
 		grew(c, type[k], before, "atomic");
@@ -409,7 +419,8 @@ static void efa_no_host(struct ct *c)
 			ct_tx(c, m.ctx, FI_MSG | FI_SEND);
 		} else {
 			ct_recv(c, &m);
-			CHECK(ct_rx(c, m.ctx, FI_MSG | FI_RECV, m.len).src == c->peer, "message %d is from another one", i);
+			CHECK(ct_rx(c, m.ctx, FI_MSG | FI_RECV, m.len).src == c->peer, "message %d is from another one",
+			      i);
 		}
 	}
 	ct_barrier(c);
@@ -555,13 +566,17 @@ const struct ct_test efa_tests[] = {
 	{"efa_proto_full", efa_proto_full, ALL4, 0, CT_ANY_PATH, NULL, NET, "efa"},
 	{"efa_proto_none", efa_proto_no_read, ALL4, 0, CT_ANY_PATH, NULL, NONE, "efa"},
 	{"efa_proto_rdma_off", efa_proto_no_read, ALL4, 0, CT_ANY_PATH, NULL, NET "FI_EFA_USE_DEVICE_RDMA=0", "efa"},
-	{"efa_proto_longread", efa_proto_long_read, ALL4, 0, CT_ANY_PATH, NULL, NET "FI_EFA_RUNT_SIZE=0 FI_EFA_INTER_MIN_READ_MESSAGE_SIZE=1000", "efa"},
-	{"efa_proto_no_medium", efa_proto_no_medium, ALL4, 0, CT_ANY_PATH, NULL, NET "FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE=0", "efa"},
-	{"efa_runt", efa_runt, ALL4, 0, CT_NO_ONE | CT_ANY_PATH, NULL, NET "FI_EFA_RUNT_SIZE=65536 FI_EFA_INTER_MIN_READ_MESSAGE_SIZE=1000", "efa"},
+	{"efa_proto_longread", efa_proto_long_read, ALL4, 0, CT_ANY_PATH, NULL,
+	 NET "FI_EFA_RUNT_SIZE=0 FI_EFA_INTER_MIN_READ_MESSAGE_SIZE=1000", "efa"},
+	{"efa_proto_no_medium", efa_proto_no_medium, ALL4, 0, CT_ANY_PATH, NULL,
+	 NET "FI_EFA_INTER_MAX_MEDIUM_MESSAGE_SIZE=0", "efa"},
+	{"efa_runt", efa_runt, ALL4, 0, CT_NO_ONE | CT_ANY_PATH, NULL,
+	 NET "FI_EFA_RUNT_SIZE=65536 FI_EFA_INTER_MIN_READ_MESSAGE_SIZE=1000", "efa"},
 	{"efa_read_nack", efa_read_nack, ALL4, 0, CT_NO_ONE | CT_ANY_PATH, NULL, NET, "efa"},
 	{"efa_rma_none", efa_rma_none, ALL4, 0, CT_ANY_PATH, NULL, NONE, "efa"},
 	{"efa_rma_read", efa_rma_read, ALL4, 0, CT_ANY_PATH, NULL, READ, "efa"},
-	{"efa_rma_rw", efa_rma_full, ALL4, 0, CT_ANY_PATH, NULL, NET "SOFTFABRIC_EFA=gen=efa1-rw FI_EFA_USE_DEVICE_RDMA=1", "efa"},
+	{"efa_rma_rw", efa_rma_full, ALL4, 0, CT_ANY_PATH, NULL,
+	 NET "SOFTFABRIC_EFA=gen=efa1-rw FI_EFA_USE_DEVICE_RDMA=1", "efa"},
 	{"efa_rma_full", efa_rma_full, ALL4, 0, CT_ANY_PATH, NULL, NET, "efa"},
 	{"efa_atomics", efa_atomics, ALL4, 0, CT_ANY_PATH, NULL, NET, "efa"},
 	{"efa_window", efa_window, ALL4, 0, CT_ANY_PATH, "FI_EFA_RECVWIN_SIZE",

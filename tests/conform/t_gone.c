@@ -35,9 +35,11 @@ static void registers(struct ct *c, const void *mem, size_t len, uint64_t access
 {
 	static uint64_t key = 1000;
 	struct fid_mr *mr;
-	int want = is_there || c->p->has & CT_NO_PIN ? 0 : -FI_EFAULT, got = fi_mr_reg(c->domain, mem, len, access, 0, key++, 0, &mr, NULL);
+	int want = is_there || c->p->has & CT_NO_PIN ? 0 : -FI_EFAULT,
+	    got = fi_mr_reg(c->domain, mem, len, access, 0, key++, 0, &mr, NULL);
 
-	CHECK(got == want, "%s, %zu bytes, access %#llx: %s, not %s", what, len, (unsigned long long)access, ct_err(got), ct_err(want));
+	CHECK(got == want, "%s, %zu bytes, access %#llx: %s, not %s", what, len, (unsigned long long)access,
+	      ct_err(got), ct_err(want));
 	if (!got)
 		OK(fi_close(&mr->fid));
 }
@@ -158,10 +160,11 @@ static ssize_t post(struct ct *c, enum op op, const struct ct_buf *b, size_t len
 	case SUM:
 		return fi_atomic(ep, mem, 1, b->desc, c->peer, at->addr, at->key, FI_UINT64, FI_SUM, &c->ctx[0]);
 	case FETCH:
-		return fi_fetch_atomic(ep, mem, 1, b->desc, res, b->desc, c->peer, at->addr, at->key, FI_UINT64, FI_SUM, &c->ctx[0]);
+		return fi_fetch_atomic(ep, mem, 1, b->desc, res, b->desc, c->peer, at->addr, at->key, FI_UINT64, FI_SUM,
+				       &c->ctx[0]);
 	case SWAP:
-		return fi_compare_atomic(ep, mem, 1, b->desc, mem, b->desc, res, b->desc, c->peer, at->addr, at->key, FI_UINT64, FI_CSWAP,
-					 &c->ctx[0]);
+		return fi_compare_atomic(ep, mem, 1, b->desc, mem, b->desc, res, b->desc, c->peer, at->addr, at->key,
+					 FI_UINT64, FI_CSWAP, &c->ctx[0]);
 	case OP_NUM:
 		break;
 	}
@@ -178,14 +181,16 @@ static void begin(struct ct *c, enum op op, const struct ct_buf *b, size_t len, 
 }
 
 /* It fails with what the provider says of such memory, once. */
-static void fails(struct ct *c, enum op op, const struct ct_buf *b, size_t len, const struct fi_rma_iov *at, const char *what)
+static void fails(struct ct *c, enum op op, const struct ct_buf *b, size_t len, const struct fi_rma_iov *at,
+		  const char *what)
 {
 	struct fi_cq_err_entry e;
 
 	begin(c, op, b, len, at);
 	e = ct_comp_err(c, c->txcq, op_flags[op]);
 	CHECK(e.op_context == &c->ctx[0] && e.err == c->p->lost.err && e.prov_errno == c->p->lost.prov_errno,
-	      "%s of %zu bytes, %s: error %d (%s), of the provider %d", op_name[op], len, what, e.err, fi_strerror(e.err), e.prov_errno);
+	      "%s of %zu bytes, %s: error %d (%s), of the provider %d", op_name[op], len, what, e.err,
+	      fi_strerror(e.err), e.prov_errno);
 }
 
 static void works(struct ct *c, enum op op, const struct ct_buf *b, size_t len, const struct fi_rma_iov *at)
@@ -195,7 +200,8 @@ static void works(struct ct *c, enum op op, const struct ct_buf *b, size_t len, 
 	begin(c, op, b, len, at);
 	r = ct_comp(c, c->txcq);
 	CHECK(r.e.op_context == &c->ctx[0], "%s of %zu bytes: context", op_name[op], len);
-	CHECK((r.e.flags & ~FI_COMPLETION) == op_flags[op], "%s: flags %#llx", op_name[op], (unsigned long long)r.e.flags);
+	CHECK((r.e.flags & ~FI_COMPLETION) == op_flags[op], "%s: flags %#llx", op_name[op],
+	      (unsigned long long)r.e.flags);
 }
 
 /* Rank 0 does each of @ops to memory of rank 1 that has gone, and once more when it is back. */
@@ -232,7 +238,8 @@ static void gone(struct ct *c, const enum op *ops, const size_t *lens, unsigned 
 
 static void rma_gone(struct ct *c)
 {
-	static const enum op ops[] = {WRITE, READ, WRITE, READ, WRITE, READ, WRITE, READ, WRITEDATA, WRITEDATA, WRITEDATA};
+	static const enum op ops[] = {WRITE, READ, WRITE,     READ,	 WRITE,	   READ,
+				      WRITE, READ, WRITEDATA, WRITEDATA, WRITEDATA};
 	static const size_t lens[] = {8, 8, 300, 300, 5000, 5000, 200000, 200000, 8, 5000, 200000};
 
 	c->want.op_flags = FI_DELIVERY_COMPLETE;
@@ -420,7 +427,8 @@ static void cxi_gone(struct ct *c)
 	ct_buf(c, &b, REGION, 0, 0);
 	prey_open(c, &p);
 	for (unsigned i = 0; i < 3; i++) {
-		struct ct_msg m = {.tagged = true, .tag = i, .addr = c->peer, .ctx = &c->ctx[1], .mem = c->rank ? p.mem : b.mem, .len = lens[i]};
+		struct ct_msg m = {.tagged = true, .tag = i, .addr = c->peer, .ctx = &c->ctx[1],
+				   .mem = c->rank ? p.mem : b.mem, .len = lens[i]};
 		struct fi_cq_err_entry e;
 
 		if (c->rank) {
@@ -477,8 +485,8 @@ static void opx_gone_uncounted(struct ct *c)
 		}
 		ct_barrier(c);
 		for (int i = 0; c->rank && i < 2; i++)
-			CHECK(fi_cntr_read(cntr[i]) == (round ? 2u - (unsigned)i : 0) && !fi_cntr_readerr(cntr[i]), "round %u, counter %d: %llu",
-			      round, i, (unsigned long long)fi_cntr_read(cntr[i]));
+			CHECK(fi_cntr_read(cntr[i]) == (round ? 2u - (unsigned)i : 0) && !fi_cntr_readerr(cntr[i]),
+			      "round %u, counter %d: %llu", round, i, (unsigned long long)fi_cntr_read(cntr[i]));
 		if (c->rank)
 			prey_back(c, &p);
 	}
@@ -504,6 +512,7 @@ const struct ct_test gone_tests[] = {
 	{"rma_closed", rma_closed, FI_RMA, 0, CT_GENS | CT_LOSSY, CAPS},
 	{"atomic_gone", atomic_gone, FI_ATOMIC, 0, CT_GENS, "FI_ATOMIC"},
 	{"cxi_gone", cxi_gone, FI_TAGGED | FI_RMA, 0, 0, "FI_TAGGED FI_RECV", NULL, "cxi"},
-	{"opx_gone_uncounted", opx_gone_uncounted, FI_RMA, 0, CT_ANY_PATH, "FI_REMOTE_READ FI_REMOTE_WRITE", NULL, "opx"},
+	{"opx_gone_uncounted", opx_gone_uncounted, FI_RMA, 0, CT_ANY_PATH, "FI_REMOTE_READ FI_REMOTE_WRITE", NULL,
+	 "opx"},
 	{0},
 };

@@ -37,8 +37,15 @@ static struct fi_info *granted(struct ct *c, struct fi_info *hints, const char *
 /* Every API version that software in the field asks for, with and without hints. */
 static void info_versions(struct ct *c)
 {
-	static const uint32_t v[] = {0, FI_VERSION(1, 0), FI_VERSION(1, 1), FI_VERSION(1, 4), FI_VERSION(1, 5), FI_VERSION(1, 6),
-				     FI_VERSION(1, 9), FI_VERSION(1, 14), FI_VERSION(1, 17)};
+	static const uint32_t v[] = {0,
+				     FI_VERSION(1, 0),
+				     FI_VERSION(1, 1),
+				     FI_VERSION(1, 4),
+				     FI_VERSION(1, 5),
+				     FI_VERSION(1, 6),
+				     FI_VERSION(1, 9),
+				     FI_VERSION(1, 14),
+				     FI_VERSION(1, 17)};
 
 	for (unsigned i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
 		struct fi_info *info = NULL, *h;
@@ -51,15 +58,18 @@ static void info_versions(struct ct *c)
 			continue;
 		}
 		OK(fi_getinfo(v[i], NULL, NULL, 0, NULL, &info));
-		CHECK(info && info->fabric_attr && info->domain_attr && info->tx_attr && info->rx_attr && info->ep_attr, "parts missing");
-		CHECK(info->fabric_attr->name && info->domain_attr->name && info->fabric_attr->prov_name, "names missing");
+		CHECK(info && info->fabric_attr && info->domain_attr && info->tx_attr && info->rx_attr && info->ep_attr,
+		      "parts missing");
+		CHECK(info->fabric_attr->name && info->domain_attr->name && info->fabric_attr->prov_name,
+		      "names missing");
 		fi_freeinfo(info);
 		h->fabric_attr->prov_name = strdup(c->prov);
 		h->mode = ~0ULL;
 		OK(fi_getinfo(v[i], NULL, NULL, 0, h, &info));
 		for (struct fi_info *p = info; p; p = p->next)
 			if (v[i] < FI_VERSION(1, 5))
-				CHECK(p->domain_attr->mr_mode == KIT_MR_BASIC || p->domain_attr->mr_mode == KIT_MR_SCALABLE,
+				CHECK(p->domain_attr->mr_mode == KIT_MR_BASIC ||
+					      p->domain_attr->mr_mode == KIT_MR_SCALABLE,
 				      "mr_mode %#x for version %#x", p->domain_attr->mr_mode, v[i]);
 		fi_freeinfo(info);
 		fi_freeinfo(h);
@@ -180,7 +190,8 @@ static void info_attrs(struct ct *c)
 	for (int t = FI_THREAD_UNSPEC; t <= FI_THREAD_ENDPOINT; t++) {
 		h = ct_hints(c), h->domain_attr->threading = (enum fi_threading)t;
 		info = granted(c, h, "a threading level");
-		CHECK(!t || (int)info->domain_attr->threading == t, "threading %d for %d", (int)info->domain_attr->threading, t);
+		CHECK(!t || (int)info->domain_attr->threading == t, "threading %d for %d",
+		      (int)info->domain_attr->threading, t);
 		fi_freeinfo(info);
 	}
 	for (int p = FI_PROGRESS_UNSPEC; p <= FI_PROGRESS_MANUAL; p++) {
@@ -190,7 +201,8 @@ static void info_attrs(struct ct *c)
 			continue;
 		}
 		info = granted(c, h, "a progress model");
-		CHECK(!p || (int)info->domain_attr->data_progress == p, "progress %d for %d", (int)info->domain_attr->data_progress, p);
+		CHECK(!p || (int)info->domain_attr->data_progress == p, "progress %d for %d",
+		      (int)info->domain_attr->data_progress, p);
 		fi_freeinfo(info);
 	}
 	for (int r = FI_RM_UNSPEC; r <= FI_RM_ENABLED; r++) {
@@ -220,8 +232,8 @@ static void info_mpi(struct ct *c)
 	h->fabric_attr->prov_name = strdup(c->prov);
 	c->want.version = FI_VERSION(1, 5);
 	info = granted(c, h, "Open MPI's mtl");
-	CHECK(info->domain_attr->threading == FI_THREAD_DOMAIN || info->domain_attr->threading == FI_THREAD_SAFE, "threading %d",
-	      (int)info->domain_attr->threading);
+	CHECK(info->domain_attr->threading == FI_THREAD_DOMAIN || info->domain_attr->threading == FI_THREAD_SAFE,
+	      "threading %d", (int)info->domain_attr->threading);
 	CHECK(info->tx_attr->msg_order & FI_ORDER_SAS, "order");
 	fi_freeinfo(info);
 
@@ -233,8 +245,9 @@ static void info_mpi(struct ct *c)
 	h->tx_attr->iov_limit = 1;
 	h->fabric_attr->prov_name = strdup(c->prov);
 	info = granted(c, h, "Open MPI's btl");
-	CHECK(!(info->domain_attr->mr_mode & ~(FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR | (int)c->p->btl_mr_mode)), "mr_mode %#x",
-	      info->domain_attr->mr_mode);
+	CHECK(!(info->domain_attr->mr_mode &
+		~(FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_VIRT_ADDR | (int)c->p->btl_mr_mode)),
+	      "mr_mode %#x", info->domain_attr->mr_mode);
 	CHECK(info->tx_attr->op_flags & FI_DELIVERY_COMPLETE, "op_flags");
 	fi_freeinfo(info);
 }
@@ -245,12 +258,15 @@ static void info_dup(struct ct *c)
 	struct fi_info *a = granted(c, ct_hints(c), "plain"), *b = fi_dupinfo(a);
 
 	CHECK(b, "fi_dupinfo");
-	CHECK(b->domain_attr->name != a->domain_attr->name && !strcmp(b->domain_attr->name, a->domain_attr->name), "domain name");
+	CHECK(b->domain_attr->name != a->domain_attr->name && !strcmp(b->domain_attr->name, a->domain_attr->name),
+	      "domain name");
 	CHECK(!a->nic || (b->nic && b->nic != a->nic), "the nic is shared between copies");
 	CHECK(strlen(fi_tostr(a, FI_TYPE_INFO)) > 100, "fi_tostr");
 	fi_freeinfo(a);
 	if (b->nic)
-		CHECK(b->nic->device_attr && b->nic->bus_attr && b->nic->link_attr && b->nic->link_attr->state == FI_LINK_UP, "nic");
+		CHECK(b->nic->device_attr && b->nic->bus_attr && b->nic->link_attr &&
+			      b->nic->link_attr->state == FI_LINK_UP,
+		      "nic");
 	fi_freeinfo(b);
 }
 
@@ -293,7 +309,8 @@ static void opt_min_multi_recv(struct ct *c)
 	v = 0;
 	OK(fi_getopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &v, &len));
 	CHECK(v == 1234, "%zu", v);
-	CHECK(fi_setopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &v, 3) == -FI_EINVAL, "3 bytes for a size");
+	CHECK(fi_setopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &v, 3) == -FI_EINVAL,
+	      "3 bytes for a size");
 	len = 3;
 	RET(-FI_ETOOSMALL, fi_getopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &v, &len));
 	len = sizeof(v);
@@ -365,14 +382,17 @@ static void bad_setting(struct ct *c, const char *name, const char *value)
 		CHECK(strstr(log, name), "of %s=%s the log says nothing: %s", name, value, log);
 		exit(0);
 	}
-	CHECK(pid > 0 && waitpid(pid, &st, 0) == pid && WIFEXITED(st) && !WEXITSTATUS(st), "%s=%s: see above", name, value);
+	CHECK(pid > 0 && waitpid(pid, &st, 0) == pid && WIFEXITED(st) && !WEXITSTATUS(st), "%s=%s: see above", name,
+	      value);
 }
 
 /* Settings that mean nothing: no adapter is offered with half of them in force, and a line says so. */
 static void info_bad_room(struct ct *c)
 {
-	static const char *const bad[] = {"loss=banana", "nosuchkey=1", "loss=1%;;=", "loss=\x01\xff", "delay=-5us", "dead_after=99999999999999999999s",
-					  "partition=5ms", "%s%s%n=1", "seed", "key=/nowhere/at/all", "key=/dev/zero", "key=/proc/self/exe",
+	static const char *const bad[] = {"loss=banana",	 "nosuchkey=1",	  "loss=1%;;=",
+					  "loss=\x01\xff",	 "delay=-5us",	  "dead_after=99999999999999999999s",
+					  "partition=5ms",	 "%s%s%n=1",	  "seed",
+					  "key=/nowhere/at/all", "key=/dev/zero", "key=/proc/self/exe",
 					  "secrecy=yes"};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)

@@ -36,7 +36,8 @@ static void life_again(struct ct *c)
 		uint8_t mem[100];
 
 		ct_open(c);
-		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = mem, .len = sizeof(mem)};
+		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = mem,
+				   .len = sizeof(mem)};
 		if (c->rank) {
 			ct_recv(c, &m);
 			ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, sizeof(mem));
@@ -75,8 +76,10 @@ static void life_pending(struct ct *c)
 
 	ct_open(c);
 	for (unsigned i = 0; i < 5; i++) {
-		struct ct_msg r = {.tagged = true, .tag = 1, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[i], .mem = in[c->rank], .len = 100};
-		struct ct_msg s = {.tagged = true, .tag = 2, .addr = c->peer, .ctx = &c->ctx[10 + i], .mem = big[c->rank], .len = len[i]};
+		struct ct_msg r = {.tagged = true, .tag = 1, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[i],
+				   .mem = in[c->rank], .len = 100};
+		struct ct_msg s = {.tagged = true, .tag = 2, .addr = c->peer, .ctx = &c->ctx[10 + i],
+				   .mem = big[c->rank], .len = len[i]};
 
 		ct_recv(c, &r);
 		if (c->rank == 0)
@@ -181,7 +184,8 @@ static void files_check(struct ct *c, const struct files *fs, bool is_there)
 	struct stat st;
 
 	for (unsigned i = 0; i < fs->n; i++)
-		CHECK((!stat(fs->path[i], &st) && st.st_ino == fs->ino[i]) == is_there, "%s is %s", fs->path[i], is_there ? "gone" : "still there");
+		CHECK((!stat(fs->path[i], &st) && st.st_ino == fs->ino[i]) == is_there, "%s is %s", fs->path[i],
+		      is_there ? "gone" : "still there");
 }
 
 /* --- fork ---------------------------------------------------------------------------------------- */
@@ -222,7 +226,8 @@ static void life_fork(struct ct *c)
 			if (kind == 1)
 				execl("/bin/true", "true", (char *)NULL);
 			if (kind == 2) { /* calls on inherited objects fail or do nothing; closing is quiet */
-				if (fi_send(c->ep, &b, 1, NULL, c->peer, NULL) != -FI_EIO || fi_inject(c->ep, &b, 1, c->peer) != -FI_EIO ||
+				if (fi_send(c->ep, &b, 1, NULL, c->peer, NULL) != -FI_EIO ||
+				    fi_inject(c->ep, &b, 1, c->peer) != -FI_EIO ||
 				    fi_recv(c->ep, &b, 1, NULL, c->peer, NULL) != -FI_EIO ||
 				    fi_tsend(c->ep, &b, 1, NULL, c->peer, 1, NULL) != -FI_EIO ||
 				    fi_write(c->ep, &b, 1, NULL, c->peer, 0, 0, NULL) != -FI_EIO ||
@@ -261,7 +266,8 @@ static void life_fork_fresh(struct ct *c)
 	ct_self(c, false);
 	pid = fork();
 	if (pid == 0) {
-		struct ct mine = {.t = c->t, .prov = c->prov, .mode = CT_ONE, .p = c->p, .v = c->v, .seed = c->seed, .peer_fd = -1};
+		struct ct mine = {.t = c->t, .prov = c->prov, .mode = CT_ONE, .p = c->p, .v = c->v, .seed = c->seed,
+				  .peer_fd = -1};
 
 		ct_open(&mine);
 		ct_self(&mine, false);

@@ -23,8 +23,14 @@ static void msg_sendv(struct ct *c)
 
 static void msg_sendmsg(struct ct *c)
 {
-	static const uint64_t flags[] = {0, FI_COMPLETION, FI_REMOTE_CQ_DATA, FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE,
-					 FI_INJECT | FI_REMOTE_CQ_DATA, FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA, FI_INJECT_COMPLETE};
+	static const uint64_t flags[] = {0,
+					 FI_COMPLETION,
+					 FI_REMOTE_CQ_DATA,
+					 FI_TRANSMIT_COMPLETE,
+					 FI_DELIVERY_COMPLETE,
+					 FI_INJECT | FI_REMOTE_CQ_DATA,
+					 FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA,
+					 FI_INJECT_COMPLETE};
 
 	ct_open(c);
 	for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
@@ -112,7 +118,8 @@ static void msg_op_flags(struct ct *c)
 {
 	c->want.op_flags = FI_DELIVERY_COMPLETE | FI_COMPLETION;
 	ct_open(c);
-	CHECK(c->info->tx_attr->op_flags & FI_DELIVERY_COMPLETE, "op_flags %#llx", (unsigned long long)c->info->tx_attr->op_flags);
+	CHECK(c->info->tx_attr->op_flags & FI_DELIVERY_COMPLETE, "op_flags %#llx",
+	      (unsigned long long)c->info->tx_attr->op_flags);
 	ct_sweep(c, false, CT_SEND, 0);
 	ct_close(c);
 }
@@ -126,7 +133,8 @@ static void msg_big(struct ct *c)
 	ct_open(c);
 	CHECK(c->info->ep_attr->max_msg_size >= len, "max_msg_size %zu", c->info->ep_attr->max_msg_size);
 	ct_buf(c, &b, len, 1, 0);
-	struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = b.mem, .len = len, .buf = &b};
+	struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = b.mem, .len = len,
+			   .buf = &b};
 	if (c->rank) {
 		ct_recv(c, &m);
 		ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, len);
@@ -151,7 +159,8 @@ static void msg_more(struct ct *c)
 		ct_barrier(c); /* all receives are posted: a message that finds none comes again, behind others */
 	for (unsigned i = 0; i < 32; i++) {
 		struct ct_msg m = {.call = CT_SENDMSG, .flags = c->rank || i == 31 ? 0 : FI_MORE, .ctx = &c->ctx[i],
-				   .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .mem = b.mem + 64 * i, .len = 64, .buf = &b};
+				   .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .mem = b.mem + 64 * i, .len = 64,
+				   .buf = &b};
 
 		if (c->rank) {
 			ct_recv(c, &m);
@@ -222,8 +231,8 @@ static size_t multi_len(struct ct *c, unsigned i)
 
 static void multi_post(struct ct *c, struct ct_buf *b, void *ctx)
 {
-	struct ct_msg m = {.call = CT_SENDMSG, .flags = FI_MULTI_RECV, .addr = FI_ADDR_UNSPEC, .ctx = ctx, .mem = b->mem,
-			   .len = b->len, .buf = b};
+	struct ct_msg m = {.call = CT_SENDMSG, .flags = FI_MULTI_RECV, .addr = FI_ADDR_UNSPEC, .ctx = ctx,
+			   .mem = b->mem, .len = b->len, .buf = b};
 
 	ct_recv(c, &m);
 }
@@ -248,15 +257,17 @@ static void multi_recv_side(struct ct *c)
 		uint8_t *at = r.e.buf;
 
 		CHECK(k < 3, "foreign context");
-		CHECK((r.e.flags & ~(FI_MULTI_RECV | FI_COMPLETION)) == (FI_RECV | FI_MSG | FI_REMOTE_CQ_DATA), "flags %#llx",
-		      (unsigned long long)r.e.flags);
+		CHECK((r.e.flags & ~(FI_MULTI_RECV | FI_COMPLETION)) == (FI_RECV | FI_MSG | FI_REMOTE_CQ_DATA),
+		      "flags %#llx", (unsigned long long)r.e.flags);
 		CHECK(at >= b[k].mem && at + r.e.len <= b[k].mem + b[k].len, "slice outside the buffer");
-		CHECK(r.e.len == multi_len(c, (unsigned)r.e.data), "message %u has %zu bytes", (unsigned)r.e.data, r.e.len);
+		CHECK(r.e.len == multi_len(c, (unsigned)r.e.data), "message %u has %zu bytes", (unsigned)r.e.data,
+		      r.e.len);
 		ct_verify(c, at, r.e.len, r.e.data, "slice");
 		if (at + r.e.len > next[k])
 			next[k] = at + r.e.len;
 		if (r.e.flags & FI_MULTI_RECV) {
-			CHECK(b[k].mem + b[k].len - next[k] < MULTI_MIN, "given back with %td bytes left", b[k].mem + b[k].len - next[k]);
+			CHECK(b[k].mem + b[k].len - next[k] < MULTI_MIN, "given back with %td bytes left",
+			      b[k].mem + b[k].len - next[k]);
 			next[k] = b[k].mem;
 			multi_post(c, &b[k], &c->ctx[k]);
 		}
@@ -331,7 +342,8 @@ static void multi_errors(struct ct *c, size_t len)
 		m.len = out.len;
 		if (c->rank) {
 			e = ct_comp_err(c, c->rxcq, FI_RECV | FI_MSG | FI_MULTI_RECV);
-			CHECK(e.err == FI_ETRUNC && e.op_context == &c->ctx[0] && e.len == b.len, "error %d, %zu bytes", e.err, e.len);
+			CHECK(e.err == FI_ETRUNC && e.op_context == &c->ctx[0] && e.len == b.len, "error %d, %zu bytes",
+			      e.err, e.len);
 		} else {
 			ct_send(c, &m);
 			ct_tx(c, &c->ctx[1], FI_SEND | FI_MSG);
@@ -401,7 +413,8 @@ static void msg_multi_cancel(struct ct *c)
 	ct_buf(c, &b, 2 * CNT * LEN, 0, 0);
 	ct_buf(c, &out, LEN, 0, 0);
 	for (unsigned round = 0; round < 16; round++) {
-		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[1], .mem = out.mem, .len = LEN, .buf = &out};
+		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[1], .mem = out.mem,
+				   .len = LEN, .buf = &out};
 
 		if (c->rank)
 			multi_post(c, &b, &c->ctx[0]);
@@ -521,7 +534,8 @@ static void msg_source(struct ct *c)
 	ct_ep2_open(c, &e);
 	ct_buf(c, &b, 100, 0, 0);
 	for (unsigned i = 0; i < 3; i++) {
-		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = b.mem, .len = 100, .buf = &b};
+		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = b.mem,
+				   .len = 100, .buf = &b};
 
 		if (c->rank) {
 			ct_recv(c, &m);
@@ -560,8 +574,8 @@ static bool peek_untagged(struct ct *c, size_t len)
 	ssize_t ret = fi_recvmsg(c->ep, &peek, FI_PEEK);
 
 	if (ret) {
-		CHECK(ret == -FI_EINVAL || ret == -FI_EBADFLAGS || ret == -FI_EOPNOTSUPP || ret == -FI_ENOSYS, "refused by %s",
-		      ct_err(ret));
+		CHECK(ret == -FI_EINVAL || ret == -FI_EBADFLAGS || ret == -FI_EOPNOTSUPP || ret == -FI_ENOSYS,
+		      "refused by %s", ct_err(ret));
 		return true;
 	}
 	while ((ret = fi_cq_read(c->rxcq, &t, 1)) == -FI_EAGAIN)
@@ -584,8 +598,8 @@ static void msg_peek(struct ct *c)
 	ct_open(c);
 	ct_buf(c, &b, 300, 0, 0);
 	if (c->rank == 0) {
-		struct ct_msg m = {.call = CT_SENDDATA, .data = 9, .addr = c->peer, .ctx = &c->ctx[0], .mem = b.mem, .len = 300,
-				   .buf = &b};
+		struct ct_msg m = {.call = CT_SENDDATA, .data = 9, .addr = c->peer, .ctx = &c->ctx[0], .mem = b.mem,
+				   .len = 300, .buf = &b};
 
 		ct_fill(b.mem, 300, 3);
 		ct_send(c, &m);
@@ -609,7 +623,8 @@ static void msg_peek(struct ct *c)
 const struct ct_test msg_tests[] = {
 	{"msg_send", msg_send, MSG, 0, EVERYWHERE, "FI_MSG FI_SEND FI_RECV FI_LOCAL_COMM FI_REMOTE_COMM max_msg_size"},
 	{"msg_sendv", msg_sendv, MSG, 0, EVERYWHERE, "tx.iov_limit rx.iov_limit"},
-	{"msg_sendmsg", msg_sendmsg, MSG, 0, EVERYWHERE, "op:FI_COMPLETION op:FI_TRANSMIT_COMPLETE op:FI_INJECT op:FI_INJECT_COMPLETE"},
+	{"msg_sendmsg", msg_sendmsg, MSG, 0, EVERYWHERE,
+	 "op:FI_COMPLETION op:FI_TRANSMIT_COMPLETE op:FI_INJECT op:FI_INJECT_COMPLETE"},
 	{"msg_inject", msg_inject, MSG, 0, EVERYWHERE, "inject_size op:FI_INJECT"},
 	{"msg_data", msg_data, MSG, 0, EVERYWHERE, "cq_data_size op:FI_REMOTE_CQ_DATA"},
 	{"msg_order", msg_order, MSG, 0, EVERYWHERE, "order:FI_ORDER_SAS", NULL, NULL, 60},

@@ -16,8 +16,8 @@ static void one_message(struct ct *c, size_t len)
 	struct ct_buf b;
 
 	ct_buf(c, &b, len, 0, 0);
-	struct ct_msg m = {.tagged = true, .tag = len, .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = b.mem, .len = len,
-			   .buf = &b};
+	struct ct_msg m = {.tagged = true, .tag = len, .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0],
+			   .mem = b.mem, .len = len, .buf = &b};
 
 	if (c->rank) {
 		ct_recv(c, &m);
@@ -40,8 +40,8 @@ static void opx_protocols(struct ct *c)
 		size_t len;
 		const char *local, *net;
 	} row[] = {
-		{0, "tx_inject", "tx_inject"},		{16, "tx_inject", "tx_inject"},	       {17, "tx_eager", "tx_eager"},
-		{8192, "tx_eager", "tx_eager"},		{8193, "tx_mp", "tx_mp"},	       {16384, "tx_mp", "tx_mp"},
+		{0, "tx_inject", "tx_inject"}, {16, "tx_inject", "tx_inject"}, {17, "tx_eager", "tx_eager"},
+		{8192, "tx_eager", "tx_eager"}, {8193, "tx_mp", "tx_mp"}, {16384, "tx_mp", "tx_mp"},
 		{16385, "tx_rzv_local", "tx_rzv"},	{300000, "tx_rzv_local", "tx_rzv"},
 	};
 
@@ -54,7 +54,8 @@ static void opx_protocols(struct ct *c)
 		if (c->rank == 0) {
 			all = ct_stat(c, name) - before;
 			CHECK(all == 1, "%zu bytes: %s grew by %llu", row[i].len, name, (unsigned long long)all);
-			CHECK(!strcmp(name, "tx_rzv") == (ct_stat(c, "tx_sdma_data") > sdma), "%zu bytes: SDMA", row[i].len);
+			CHECK(!strcmp(name, "tx_rzv") == (ct_stat(c, "tx_sdma_data") > sdma), "%zu bytes: SDMA",
+			      row[i].len);
 		}
 		ct_barrier(c);
 	}
@@ -122,12 +123,14 @@ static void opx_fence(struct ct *c)
 	ct_buf(c, &src, len, 0, 0);
 	struct iovec iov = {src.mem, len};
 	struct fi_rma_iov at = {w.at.addr, len, w.at.key};
-	struct fi_msg_rma m = {.msg_iov = &iov, .iov_count = 1, .addr = c->peer, .rma_iov = &at, .rma_iov_count = 1, .context = &c->ctx[1]};
+	struct fi_msg_rma m = {.msg_iov = &iov, .iov_count = 1, .addr = c->peer, .rma_iov = &at, .rma_iov_count = 1,
+			       .context = &c->ctx[1]};
 	struct fi_ioc ioc = {&one, 1}, res = {src.mem, 1};
 	struct fi_rma_ioc where = {w.at.addr, 1, w.at.key};
-	struct fi_msg_atomic a = {.msg_iov = &ioc, .iov_count = 1, .addr = c->peer, .rma_iov = &where, .rma_iov_count = 1, .datatype = FI_UINT64,
-				  .op = FI_SUM, .context = &c->ctx[2]};
-	struct ct_msg s = {.call = CT_SENDMSG, .addr = c->peer, .ctx = &c->ctx[3], .mem = src.mem, .len = 8, .buf = &src, .flags = FI_FENCE};
+	struct fi_msg_atomic a = {.msg_iov = &ioc, .iov_count = 1, .addr = c->peer, .rma_iov = &where,
+				  .rma_iov_count = 1, .datatype = FI_UINT64, .op = FI_SUM, .context = &c->ctx[2]};
+	struct ct_msg s = {.call = CT_SENDMSG, .addr = c->peer, .ctx = &c->ctx[3], .mem = src.mem, .len = 8,
+			   .buf = &src, .flags = FI_FENCE};
 
 	ct_fill(src.mem, len, 2);
 	ct_barrier_idle(c);
@@ -213,12 +216,13 @@ static void opx_directed(struct ct *c)
 			bool is_second = i % 2 == 0;
 			uint64_t want = is_second ? 1000000 + i / 2 : i / 2;
 
-			while (ct_again(c, fi_trecv(c->ep, &v, sizeof(v), NULL, is_second ? second : c->peer, 0, ~0ULL, &c->ctx[0])))
+			while (ct_again(c, fi_trecv(c->ep, &v, sizeof(v), NULL, is_second ? second : c->peer, 0, ~0ULL,
+						    &c->ctx[0])))
 				;
 			struct ct_comp r = ct_comp(c, c->rxcq);
 
-			CHECK(v == want && r.e.tag == 0x1000 + i / 2, "message %llu with tag %#llx, not %llu", (unsigned long long)v,
-			      (unsigned long long)r.e.tag, (unsigned long long)want);
+			CHECK(v == want && r.e.tag == 0x1000 + i / 2, "message %llu with tag %#llx, not %llu",
+			      (unsigned long long)v, (unsigned long long)r.e.tag, (unsigned long long)want);
 			CHECK(r.src == (is_second ? second : c->peer), "source %llu", (unsigned long long)r.src);
 		}
 		ct_barrier(c);
@@ -254,9 +258,10 @@ static void opx_multi_recv(struct ct *c)
 		} else {
 			struct ct_comp r = ct_comp(c, c->rxcq);
 
-			CHECK(r.e.op_context == &c->ctx[9] && r.e.len == lens[i] && r.e.buf == b.mem + at, "message %u: %zu bytes at %td", i, r.e.len,
-			      (uint8_t *)r.e.buf - b.mem);
-			CHECK(!(r.e.flags & FI_MULTI_RECV) == (i < 2), "message %u: flags %#llx", i, (unsigned long long)r.e.flags);
+			CHECK(r.e.op_context == &c->ctx[9] && r.e.len == lens[i] && r.e.buf == b.mem + at,
+			      "message %u: %zu bytes at %td", i, r.e.len, (uint8_t *)r.e.buf - b.mem);
+			CHECK(!(r.e.flags & FI_MULTI_RECV) == (i < 2), "message %u: flags %#llx", i,
+			      (unsigned long long)r.e.flags);
 			ct_verify(c, r.e.buf, lens[i], i, "in the buffer");
 			at += lens[i];
 		}
@@ -373,7 +378,8 @@ static void sep_all_pairs(struct ct *c, enum fi_av_type type)
 
 			ct_fill(mem, n, i);
 			do {
-				ret = fi_send(s.tx[i % CTXS], mem, n, NULL, fi_rx_addr(peer, (int)(i / CTXS), RX_BITS), &c->ctx[i]);
+				ret = fi_send(s.tx[i % CTXS], mem, n, NULL, fi_rx_addr(peer, (int)(i / CTXS), RX_BITS),
+					      &c->ctx[i]);
 				/* t_opx_first.c */
 				CHECK(!ret || c->mode == CT_UDP, "the first message of a context: %s", ct_err(ret));
 				sep_drive(c, &s);
@@ -451,7 +457,8 @@ static void opx_sep_again(struct ct *c)
 		for (v = (uint64_t)round; atomic_load(done) < round; sep_drive(c, &s)) {
 			ssize_t ret = fi_inject(s.tx[0], &v, sizeof(v), peer);
 
-			CHECK(!ret || ret == -FI_EAGAIN || ret == -FI_ECONNREFUSED || ret == -FI_ECONNRESET, "%s", ct_err(ret));
+			CHECK(!ret || ret == -FI_EAGAIN || ret == -FI_ECONNREFUSED || ret == -FI_ECONNRESET, "%s",
+			      ct_err(ret));
 		}
 		while (ct_again(c, fi_inject(s.tx[0], &v, sizeof(v), peer))) /* to nobody's receive */
 			;
@@ -476,9 +483,10 @@ static void rma_must_fail(struct ct *c, bool is_read, size_t len, const struct f
 				   : fi_write(c->ep, mem, len, NULL, c->peer, at->addr, at->key, &c->ctx[3])))
 		;
 	e = ct_comp_err(c, c->txcq, FI_RMA | (is_read ? FI_READ : FI_WRITE));
-	CHECK(e.err == err && e.op_context == &c->ctx[3], "%s of %zu bytes: error %d (%s), not %d", is_read ? "read" : "write", len, e.err,
-	      fi_strerror(e.err), err);
-	CHECK(e.prov_errno && strlen(fi_cq_strerror(c->txcq, e.prov_errno, NULL, text, sizeof(text))) > 10, "no reason");
+	CHECK(e.err == err && e.op_context == &c->ctx[3], "%s of %zu bytes: error %d (%s), not %d",
+	      is_read ? "read" : "write", len, e.err, fi_strerror(e.err), err);
+	CHECK(e.prov_errno && strlen(fi_cq_strerror(c->txcq, e.prov_errno, NULL, text, sizeof(text))) > 10,
+	      "no reason");
 	free(mem);
 }
 
@@ -496,7 +504,8 @@ static void opx_rma_refused(struct ct *c)
 	ct_share(c, &r, &ro);
 	for (unsigned i = 0; i < 4 && c->rank == 0; i++) {
 		for (unsigned is_read = 0; is_read < 2; is_read++) {
-			struct fi_rma_iov no_key = {.addr = at.addr, .key = 0xabcdef12345}, far = {.addr = at.addr + 100001 - lens[i], .key = at.key};
+			struct fi_rma_iov no_key = {.addr = at.addr, .key = 0xabcdef12345},
+					  far = {.addr = at.addr + 100001 - lens[i], .key = at.key};
 
 			rma_must_fail(c, is_read, lens[i], &no_key, FI_EKEYREJECTED);
 			rma_must_fail(c, is_read, lens[i], &far, FI_EINVAL);
@@ -535,8 +544,8 @@ static void opx_info(struct ct *c)
 	RET(-FI_ENODATA, info_of(c, FI_MSG, FI_EP_MSG, ~0ULL, &i));
 	RET(-FI_ENODATA, info_of(c, FI_MSG, FI_EP_DGRAM, ~0ULL, &i));
 	OK(info_of(c, FI_MSG, FI_EP_RDM, ~0ULL, &i));
-	CHECK(i->mode == (FI_CONTEXT2 | FI_ASYNC_IOV) && i->addr_format == FI_ADDR_OPX, "mode %#llx, addresses of format %u",
-	      (unsigned long long)i->mode, i->addr_format);
+	CHECK(i->mode == (FI_CONTEXT2 | FI_ASYNC_IOV) && i->addr_format == FI_ADDR_OPX,
+	      "mode %#llx, addresses of format %u", (unsigned long long)i->mode, i->addr_format);
 	fi_freeinfo(i);
 	OK(info_of(c, FI_MSG, FI_EP_RDM, 0, &i));
 	CHECK(!i->mode, "mode %#llx", (unsigned long long)i->mode);
@@ -563,7 +572,8 @@ static void opx_refusals(struct ct *c)
 	CHECK(fi_av_open(c->domain, &attr, &av, NULL) < 0, "FI_EVENT");
 	attr = (struct fi_av_attr){.name = "shared", .flags = FI_READ};
 	RET(-FI_EOPNOTSUPP, fi_av_open(c->domain, &attr, &av, NULL));
-	CHECK(fi_stx_context(c->domain, NULL, &stx, NULL) < 0 && fi_srx_context(c->domain, NULL, &srx, NULL) < 0, "shared contexts");
+	CHECK(fi_stx_context(c->domain, NULL, &stx, NULL) < 0 && fi_srx_context(c->domain, NULL, &srx, NULL) < 0,
+	      "shared contexts");
 	attr = (struct fi_av_attr){0};
 	OK(fi_av_open(c->domain, &attr, &av, NULL));
 	CHECK(attr.type == FI_AV_MAP, "the default is type %d", (int)attr.type);
@@ -581,10 +591,13 @@ const struct ct_test opx_tests[] = {
 	{"opx_fence", opx_fence, FI_MSG | FI_RMA | FI_ATOMIC, 0, 0, "op:FI_FENCE", NULL, "opx"},
 	{"opx_expected", opx_expected, FI_TAGGED, 0, 0, NULL, "FI_OPX_EXPECTED_RECEIVE_ENABLE=1", "opx"},
 	{"opx_no_shm", opx_no_shm, FI_TAGGED, 0, CT_ANY_PATH, NULL, "FI_OPX_SHM_ENABLE=0", "opx"},
-	{"opx_directed", opx_directed, FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE, 0, 0, "FI_DIRECTED_RECV FI_SOURCE", NULL, "opx", 60},
+	{"opx_directed", opx_directed, FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE, 0, 0, "FI_DIRECTED_RECV FI_SOURCE",
+	 NULL, "opx", 60},
 	{"opx_multi_recv", opx_multi_recv, FI_MSG | FI_MULTI_RECV, 0, 0, "FI_MULTI_RECV", NULL, "opx"},
-	{"opx_sep", opx_sep, FI_MSG | FI_NAMED_RX_CTX, 0, 0, "FI_NAMED_RX_CTX max_ep_tx_ctx max_ep_rx_ctx", NULL, "opx"},
-	{"opx_sep_again", opx_sep_again, FI_MSG | FI_NAMED_RX_CTX, 0, 0, NULL, "FI_OPX_HFI_SELECT=6 SOFTFABRIC_OPX=units=8", "opx"},
+	{"opx_sep", opx_sep, FI_MSG | FI_NAMED_RX_CTX, 0, 0, "FI_NAMED_RX_CTX max_ep_tx_ctx max_ep_rx_ctx", NULL,
+	 "opx"},
+	{"opx_sep_again", opx_sep_again, FI_MSG | FI_NAMED_RX_CTX, 0, 0, NULL,
+	 "FI_OPX_HFI_SELECT=6 SOFTFABRIC_OPX=units=8", "opx"},
 	{"opx_rma_refused", opx_rma_refused, FI_RMA, 0, CT_ANY_PATH, NULL, NULL, "opx"},
 	{"opx_info", opx_info, FI_MSG, 0, SOLO | CT_RAW, "mode:FI_CONTEXT2 mode:FI_ASYNC_IOV", NULL, "opx"},
 	{"opx_refusals", opx_refusals, FI_MSG, 0, SOLO, NULL, NULL, "opx"},

@@ -9,7 +9,8 @@
 
 static uint8_t g_mem[2][256];
 
-static int mr_try(struct ct *c, struct fid_domain *domain, uint64_t access, uint64_t key, uint64_t flags, struct fid_mr **mr)
+static int mr_try(struct ct *c, struct fid_domain *domain, uint64_t access, uint64_t key, uint64_t flags,
+		  struct fid_mr **mr)
 {
 	*mr = NULL;
 	return fi_mr_reg(domain, g_mem[c->rank], sizeof(g_mem[0]), access, 0, key, flags, mr, NULL);
@@ -62,7 +63,8 @@ static void opx_mr_bind(struct ct *c)
 	OK(mr_try(c, c->domain, FI_REMOTE_WRITE, 7, 0, &mr));
 	OK(fi_mr_bind(mr, &cntr->fid, FI_REMOTE_WRITE));
 	OK(fi_mr_bind(mr, &c->ep->fid, 0));
-	CHECK(fi_mr_bind(mr, &c->txcq->fid, 0) < 0 && fi_mr_bind(mr, &c->av->fid, 0) < 0, "a queue and an address vector");
+	CHECK(fi_mr_bind(mr, &c->txcq->fid, 0) < 0 && fi_mr_bind(mr, &c->av->fid, 0) < 0,
+	      "a queue and an address vector");
 	OK(fi_mr_enable(mr));
 	ct_barrier(c);
 	if (!c->rank) {
@@ -85,8 +87,8 @@ static void write_at(struct ct *c, uint64_t addr, size_t len, int err)
 	if (err) {
 		struct fi_cq_err_entry e = ct_comp_err(c, c->txcq, FI_RMA | FI_WRITE);
 
-		CHECK(e.err == err && e.op_context == &c->ctx[0], "at %#llx: error %d, not %d", (unsigned long long)addr,
-		      e.err, err);
+		CHECK(e.err == err && e.op_context == &c->ctx[0], "at %#llx: error %d, not %d",
+		      (unsigned long long)addr, e.err, err);
 	} else {
 		ct_tx(c, &c->ctx[0], FI_RMA | FI_WRITE);
 	}
@@ -118,7 +120,8 @@ static void opx_mr_offset(struct ct *c)
 		}
 		ct_barrier(c);
 		if (c->rank)
-			CHECK(mem[0] == i + 1 && mem[255] == i + 1 && !mem[1] && !mem[254], "byte 0 is %u, 255 is %u", mem[0], mem[255]);
+			CHECK(mem[0] == i + 1 && mem[255] == i + 1 && !mem[1] && !mem[254], "byte 0 is %u, 255 is %u",
+			      mem[0], mem[255]);
 		OK(fi_close(&mr->fid));
 		ct_barrier(c);
 		if (!c->rank)
@@ -135,7 +138,8 @@ static void opx_mr_offset(struct ct *c)
 static void data_recv(struct ct *c, bool tagged, struct ct_buf *b, size_t len, bool has_data)
 {
 	uint64_t flags = FI_RECV | (tagged ? FI_TAGGED : FI_MSG) | (has_data ? FI_REMOTE_CQ_DATA : 0);
-	struct ct_msg m = {.tagged = tagged, .tag = 5, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[0], .mem = b->mem, .len = len, .buf = b};
+	struct ct_msg m = {.tagged = tagged, .tag = 5, .addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[0], .mem = b->mem,
+			   .len = len, .buf = b};
 	struct ct_comp r;
 
 	ct_recv(c, &m);
@@ -159,17 +163,18 @@ static void opx_cq_data(struct ct *c)
 	for (unsigned i = 0; i < 2 * sizeof(lens) / sizeof(lens[0]); i++) {
 		bool tagged = i & 1;
 		size_t len = lens[i / 2];
-		struct ct_msg m = {.call = CT_SENDDATA, .tagged = tagged, .tag = 5, .data = DATA, .addr = c->peer, .ctx = &c->ctx[0], .mem = w.mine.mem,
-				   .len = len, .buf = &w.mine};
+		struct ct_msg m = {.call = CT_SENDDATA, .tagged = tagged, .tag = 5, .data = DATA, .addr = c->peer,
+				   .ctx = &c->ctx[0], .mem = w.mine.mem, .len = len, .buf = &w.mine};
 
 		if (c->rank) {
 			data_recv(c, tagged, &w.mine, len, true);
 			data_recv(c, tagged, &w.mine, len, false);
 			ct_barrier(c);
 			r = ct_comp(c, c->rxcq);
-			CHECK(r.e.data == (uint32_t)DATA && r.e.len == len && r.e.flags == (FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA),
-			      "write of %zu bytes: %zu, data %#llx, flags %#llx", len, r.e.len, (unsigned long long)r.e.data,
-			      (unsigned long long)r.e.flags);
+			CHECK(r.e.data == (uint32_t)DATA && r.e.len == len &&
+				      r.e.flags == (FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA),
+			      "write of %zu bytes: %zu, data %#llx, flags %#llx", len, r.e.len,
+			      (unsigned long long)r.e.data, (unsigned long long)r.e.flags);
 		} else {
 			ct_send(c, &m);
 			ct_tx(c, m.ctx, FI_SEND | (tagged ? FI_TAGGED : FI_MSG));
@@ -177,7 +182,8 @@ static void opx_cq_data(struct ct *c)
 			ct_send(c, &m);
 			ct_tx(c, m.ctx, FI_SEND | (tagged ? FI_TAGGED : FI_MSG));
 			ct_barrier(c);
-			while (ct_again(c, fi_writedata(c->ep, w.mine.mem, len, NULL, DATA, c->peer, w.at.addr, w.at.key, &c->ctx[0])))
+			while (ct_again(c, fi_writedata(c->ep, w.mine.mem, len, NULL, DATA, c->peer, w.at.addr,
+							w.at.key, &c->ctx[0])))
 				;
 			ct_tx(c, &c->ctx[0], FI_RMA | FI_WRITE);
 		}
@@ -194,7 +200,8 @@ static void buffer_end(struct ct *c, void *context)
 {
 	struct ct_comp r = ct_comp(c, c->rxcq);
 
-	CHECK(r.e.op_context == context && r.e.flags == FI_MULTI_RECV && !r.e.len, "flags %#llx, %zu bytes", (unsigned long long)r.e.flags, r.e.len);
+	CHECK(r.e.op_context == context && r.e.flags == FI_MULTI_RECV && !r.e.len, "flags %#llx, %zu bytes",
+	      (unsigned long long)r.e.flags, r.e.len);
 }
 
 static void multi_post(struct ct *c, struct ct_buf *b, void *context)
@@ -234,8 +241,10 @@ static void opx_multi_next(struct ct *c)
 			if (i == 4)
 				break;
 			r = ct_comp(c, c->rxcq);
-			CHECK(r.e.op_context == &c->ctx[i] && r.e.len == lens[i] && r.e.buf == b.mem, "message %u: %zu bytes", i, r.e.len);
-			CHECK(!(r.e.flags & FI_MULTI_RECV) == !(i % 2), "message %u: flags %#llx", i, (unsigned long long)r.e.flags);
+			CHECK(r.e.op_context == &c->ctx[i] && r.e.len == lens[i] && r.e.buf == b.mem,
+			      "message %u: %zu bytes", i, r.e.len);
+			CHECK(!(r.e.flags & FI_MULTI_RECV) == !(i % 2), "message %u: flags %#llx", i,
+			      (unsigned long long)r.e.flags);
 			ct_verify(c, r.e.buf, lens[i], i, "in the next buffer");
 			if (i % 2)
 				multi_post(c, &b, &c->ctx[i + 1]);
@@ -248,8 +257,8 @@ static void opx_multi_next(struct ct *c)
 	}
 	if (c->rank) {
 		e = ct_comp_err(c, c->rxcq, FI_RECV | FI_MSG | FI_MULTI_RECV);
-		CHECK(e.err == FI_ETRUNC && e.len == 20000 && e.olen == 10000, "error %d, %zu bytes, %zu more", e.err, e.len,
-		      e.olen);
+		CHECK(e.err == FI_ETRUNC && e.len == 20000 && e.olen == 10000, "error %d, %zu bytes, %zu more", e.err,
+		      e.len, e.olen);
 		ct_barrier(c);
 	}
 	ct_buf_free(c, &out);
@@ -267,12 +276,14 @@ static void opx_strerror(struct ct *c)
 	OK(fi_recv(c->ep, NULL, 0, NULL, FI_ADDR_UNSPEC, &c->ctx[0]));
 	OK(fi_cancel(&c->ep->fid, &c->ctx[0]));
 	e = ct_comp_err(c, c->rxcq, FI_RECV | FI_MSG);
-	CHECK(e.err == FI_ECANCELED && !strcmp(fi_cq_strerror(c->rxcq, e.prov_errno, NULL, NULL, 0), fi_strerror(FI_ECANCELED)), "%d: %s", e.prov_errno,
-	      fi_cq_strerror(c->rxcq, e.prov_errno, NULL, NULL, 0));
+	CHECK(e.err == FI_ECANCELED &&
+		      !strcmp(fi_cq_strerror(c->rxcq, e.prov_errno, NULL, NULL, 0), fi_strerror(FI_ECANCELED)),
+	      "%d: %s", e.prov_errno, fi_cq_strerror(c->rxcq, e.prov_errno, NULL, NULL, 0));
 	OK(fi_recvmsg(c->ep, &m, FI_PEEK));
 	e = ct_comp_err(c, c->rxcq, FI_RECV | FI_MSG);
-	CHECK(e.err == FI_ENOMSG && !strcmp(fi_cq_strerror(c->rxcq, e.prov_errno, NULL, NULL, 0), fi_strerror(FI_ENOMSG)), "%d: %s", e.prov_errno,
-	      fi_cq_strerror(c->rxcq, e.prov_errno, NULL, NULL, 0));
+	CHECK(e.err == FI_ENOMSG &&
+		      !strcmp(fi_cq_strerror(c->rxcq, e.prov_errno, NULL, NULL, 0), fi_strerror(FI_ENOMSG)),
+	      "%d: %s", e.prov_errno, fi_cq_strerror(c->rxcq, e.prov_errno, NULL, NULL, 0));
 	ct_close(c);
 }
 
@@ -290,7 +301,8 @@ static void opx_cntr_wait(struct ct *c)
 	OK(fi_ep_bind(c->ep, &cntr->fid, c->rank ? FI_RECV : FI_SEND));
 	OK(fi_enable(c->ep));
 	ct_connect(c);
-	struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = mem, .len = sizeof(mem)};
+	struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = mem,
+			   .len = sizeof(mem)};
 
 	until = ct_now_ms() + 20;
 	RET(-FI_ETIMEDOUT, fi_cntr_wait(cntr, 1, 20));
@@ -328,9 +340,11 @@ static ssize_t one_sided(struct ct *c, int kind, uint8_t *mem, size_t len, const
 	case ADD:
 		return fi_atomic(c->ep, mem, 1, NULL, c->peer, at->addr, at->key, FI_UINT64, FI_SUM, &c->ctx[0]);
 	case FETCH:
-		return fi_fetch_atomic(c->ep, mem, 1, NULL, res, NULL, c->peer, at->addr, at->key, FI_UINT64, FI_SUM, &c->ctx[0]);
+		return fi_fetch_atomic(c->ep, mem, 1, NULL, res, NULL, c->peer, at->addr, at->key, FI_UINT64, FI_SUM,
+				       &c->ctx[0]);
 	default:
-		return fi_compare_atomic(c->ep, mem, 1, NULL, mem + 8, NULL, res, NULL, c->peer, at->addr, at->key, FI_UINT64, FI_CSWAP, &c->ctx[0]);
+		return fi_compare_atomic(c->ep, mem, 1, NULL, mem + 8, NULL, res, NULL, c->peer, at->addr, at->key,
+					 FI_UINT64, FI_CSWAP, &c->ctx[0]);
 	}
 }
 
@@ -365,7 +379,8 @@ static void opx_cntr_remote(struct ct *c)
 				while (ct_again(c, one_sided(c, kind, w.mine.mem, lens[i], &w.at)))
 					;
 				if (kind == REFUSED_PUT)
-					CHECK(ct_comp_err(c, c->txcq, FI_RMA | FI_WRITE).err == FI_EKEYREJECTED, "length %zu", lens[i]);
+					CHECK(ct_comp_err(c, c->txcq, FI_RMA | FI_WRITE).err == FI_EKEYREJECTED,
+					      "length %zu", lens[i]);
 				else
 					ct_comp(c, c->txcq);
 			}
@@ -373,8 +388,8 @@ static void opx_cntr_remote(struct ct *c)
 				want[(c->rank ? 2 : 0) + is_read]++;
 			ct_barrier(c);
 			for (int k = 0; k < 4; k++)
-				CHECK(fi_cntr_read(cntr[k]) == want[k], "kind %d, length %zu: counter %d is %llu", kind, lens[i], k,
-				      (unsigned long long)fi_cntr_read(cntr[k]));
+				CHECK(fi_cntr_read(cntr[k]) == want[k], "kind %d, length %zu: counter %d is %llu", kind,
+				      lens[i], k, (unsigned long long)fi_cntr_read(cntr[k]));
 			ct_barrier(c);
 		}
 	CHECK(fi_cntr_readerr(cntr[0]) == (c->rank ? 0 : 5) && !fi_cntr_readerr(cntr[2]), "errors: %llu, %llu",
@@ -415,8 +430,10 @@ const struct ct_test opx_api_tests[] = {
 	{"opx_cq_data", opx_cq_data, FI_MSG | FI_TAGGED | FI_RMA, 0, 0, "cq_data_size", NULL, "opx"},
 	{"opx_strerror", opx_strerror, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL, NULL, "opx"},
 	{"opx_cntr_wait", opx_cntr_wait, FI_MSG, 0, 0, NULL, NULL, "opx"},
-	{"opx_cntr_remote", opx_cntr_remote, FI_RMA | FI_ATOMIC, 0, CT_ANY_PATH, "FI_REMOTE_READ FI_REMOTE_WRITE", NULL, "opx"},
+	{"opx_cntr_remote", opx_cntr_remote, FI_RMA | FI_ATOMIC, 0, CT_ANY_PATH, "FI_REMOTE_READ FI_REMOTE_WRITE", NULL,
+	 "opx"},
 	{"opx_multi_next", opx_multi_next, FI_MSG | FI_MULTI_RECV, 0, 0, "FI_MULTI_RECV", NULL, "opx"},
-	{"opx_unreachable", opx_unreachable, FI_MSG, 0, CT_NO_ONE | CT_ANY_PATH, NULL, "SOFTFABRIC_NET=dead_after=1s", "opx"},
+	{"opx_unreachable", opx_unreachable, FI_MSG, 0, CT_NO_ONE | CT_ANY_PATH, NULL, "SOFTFABRIC_NET=dead_after=1s",
+	 "opx"},
 	{0},
 };

@@ -36,7 +36,8 @@ static ssize_t first_call(struct ct *c, enum first kind, fi_addr_t to, uint8_t *
 	case ATOMIC:
 		return fi_atomic(c->ep, mem, 1, NULL, to, at->addr + 2 * LEN, at->key, FI_UINT64, FI_SUM, ctx);
 	case FETCH:
-		return fi_fetch_atomic(c->ep, mem, 1, NULL, &result, NULL, to, at->addr + 3 * LEN, at->key, FI_UINT64, FI_SUM, ctx);
+		return fi_fetch_atomic(c->ep, mem, 1, NULL, &result, NULL, to, at->addr + 3 * LEN, at->key, FI_UINT64,
+				       FI_SUM, ctx);
 	case FIRST_NUM:
 		break;
 	}
@@ -81,7 +82,8 @@ static void targets_serve(struct ct *c, struct ct_ep2 *e, uint8_t **in, _Atomic 
 			if (ret == -FI_EAGAIN)
 				continue;
 			RET(1, ret);
-			CHECK(t.op_context == &c->ctx[k] && t.len == first_len((enum first)k), "kind %d: %zu bytes", k, t.len);
+			CHECK(t.op_context == &c->ctx[k] && t.len == first_len((enum first)k), "kind %d: %zu bytes", k,
+			      t.len);
 			ct_verify(c, in[k], t.len, 3, "the first message");
 			got++;
 		}

@@ -188,7 +188,8 @@ static void opx_port_down(struct ct *c)
 			ct_progress(c);
 		}
 		/* what goes by shared memory passes no port */
-		CHECK(c->mode == CT_UDP ? down > 0 && after > 0 : !down, "%llu sent, %llu refused, %llu sent after that", (unsigned long long)sent,
+		CHECK(c->mode == CT_UDP ? down > 0 && after > 0 : !down,
+		      "%llu sent, %llu refused, %llu sent after that", (unsigned long long)sent,
 		      (unsigned long long)down, (unsigned long long)after);
 	}
 	v = sent;
@@ -215,7 +216,8 @@ static void ended_by_port(struct ct *c, struct fid_cq *cq, const bool *is_mine, 
 
 		CHECK(i < 8 && is_mine[i] && !seen[i], "an error of another operation, or twice");
 		seen[i] = true;
-		CHECK(e.err == FI_ENETDOWN && e.prov_errno == NET_DOWN, "operation %zu ended with %d/%d", i, e.err, e.prov_errno);
+		CHECK(e.err == FI_ENETDOWN && e.prov_errno == NET_DOWN, "operation %zu ended with %d/%d", i, e.err,
+		      e.prov_errno);
 	}
 }
 
@@ -261,7 +263,8 @@ static void opx_port_down_pending(struct ct *c)
 			;
 		while (ct_again(c, fi_read(c->ep, b.mem, len, NULL, c->peer, w.at.addr, w.at.key, &c->ctx[2])))
 			;
-		while (ct_again(c, fi_fetch_atomic(c->ep, &one, 1, NULL, &res, NULL, c->peer, w.at.addr, w.at.key, FI_UINT64, FI_SUM, &c->ctx[3])))
+		while (ct_again(c, fi_fetch_atomic(c->ep, &one, 1, NULL, &res, NULL, c->peer, w.at.addr, w.at.key,
+						   FI_UINT64, FI_SUM, &c->ctx[3])))
 			;
 		ended_by_port(c, c->txcq, tx, 4);
 		ended_by_port(c, c->rxcq, rx, 1);
@@ -281,10 +284,13 @@ static void opx_port_down_pending(struct ct *c)
 
 const struct ct_test opx_port_tests[] = {
 	{"opx_contexts", opx_contexts, FI_MSG, 0, SOLO, "ep_cnt", UNIT ";contexts=3", "opx"},
-	{"opx_port_inactive", opx_refused_enable, FI_MSG, 0, SOLO, NULL, "FI_OPX_HFI_SELECT=1 SOFTFABRIC_OPX=units=2;state=active,init", "opx"},
-	{"opx_unit_absent", opx_refused_enable, FI_MSG, 0, SOLO, NULL, "FI_OPX_HFI_SELECT=3 SOFTFABRIC_OPX=units=2", "opx"},
+	{"opx_port_inactive", opx_refused_enable, FI_MSG, 0, SOLO, NULL,
+	 "FI_OPX_HFI_SELECT=1 SOFTFABRIC_OPX=units=2;state=active,init", "opx"},
+	{"opx_unit_absent", opx_refused_enable, FI_MSG, 0, SOLO, NULL, "FI_OPX_HFI_SELECT=3 SOFTFABRIC_OPX=units=2",
+	 "opx"},
 	{"opx_pkey", opx_pkey, FI_MSG, 0, 0, NULL, "FI_OPX_PKEY=0x8002 SOFTFABRIC_OPX=pkeys=0x8001,0x8002", "opx"},
-	{"opx_pkey_absent", opx_refused_enable, FI_MSG, 0, SOLO, NULL, "FI_OPX_PKEY=0x8003 SOFTFABRIC_OPX=pkeys=0x8001,0x8002", "opx"},
+	{"opx_pkey_absent", opx_refused_enable, FI_MSG, 0, SOLO, NULL,
+	 "FI_OPX_PKEY=0x8003 SOFTFABRIC_OPX=pkeys=0x8001,0x8002", "opx"},
 	{"opx_pkey_other", opx_pkey_other, FI_MSG, 0, CT_ANY_PATH, NULL, "SOFTFABRIC_OPX=pkeys=0x8001,0x8002", "opx"},
 	{"opx_uuid", opx_uuid, FI_MSG, 0, CT_ANY_PATH, NULL, NULL, "opx"},
 	{"opx_jkey", opx_jkey, FI_MSG, 0, CT_ANY_PATH, NULL, NULL, "opx"},

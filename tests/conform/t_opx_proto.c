@@ -14,8 +14,8 @@ static void one_message(struct ct *c, size_t len)
 	struct ct_buf b;
 
 	ct_buf(c, &b, len, 0, 0);
-	struct ct_msg m = {.tagged = true, .tag = len, .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = b.mem, .len = len,
-			   .buf = &b};
+	struct ct_msg m = {.tagged = true, .tag = len, .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0],
+			   .mem = b.mem, .len = len, .buf = &b};
 
 	if (c->rank) {
 		ct_recv(c, &m);
@@ -49,14 +49,17 @@ static void edges(struct ct *c, const struct edge *e)
 	ct_open(c);
 	for (; e->net; e++) {
 		const char *name = c->mode == CT_UDP ? e->net : e->local;
-		uint64_t before = ct_stat(c, name), sdma = ct_stat(c, "tx_sdma_data"), bounce = ct_stat(c, "tx_bounce"), all;
+		uint64_t before = ct_stat(c, name), sdma = ct_stat(c, "tx_sdma_data"), bounce = ct_stat(c, "tx_bounce"),
+			 all;
 
 		one_message(c, e->len);
 		if (c->rank == 0) {
 			all = ct_stat(c, name) - before;
 			CHECK(all == 1, "%zu bytes: %s grew by %llu", e->len, name, (unsigned long long)all);
-			CHECK((e->sdma && c->mode == CT_UDP) == (ct_stat(c, "tx_sdma_data") > sdma), "%zu bytes: SDMA", e->len);
-			CHECK((e->bounce && c->mode == CT_UDP) == (ct_stat(c, "tx_bounce") > bounce), "%zu bytes: bounce buffer", e->len);
+			CHECK((e->sdma && c->mode == CT_UDP) == (ct_stat(c, "tx_sdma_data") > sdma), "%zu bytes: SDMA",
+			      e->len);
+			CHECK((e->bounce && c->mode == CT_UDP) == (ct_stat(c, "tx_bounce") > bounce),
+			      "%zu bytes: bounce buffer", e->len);
 		}
 		ct_barrier(c);
 	}
@@ -65,57 +68,89 @@ static void edges(struct ct *c, const struct edge *e)
 
 static void opx_edges(struct ct *c)
 {
-	edges(c, (const struct edge[]){INJECT_TO_EAGER, {8192, "tx_eager", "tx_eager"}, {8193, "tx_mp", "tx_mp"}, {16384, "tx_mp", "tx_mp"},
-				       {16385, "tx_rzv_local", "tx_rzv", true, true}, {16386, "tx_rzv_local", "tx_rzv", true},
-				       {300000, "tx_rzv_local", "tx_rzv", true}, {0}});
+	edges(c, (const struct edge[]){INJECT_TO_EAGER,
+				       {8192, "tx_eager", "tx_eager"},
+				       {8193, "tx_mp", "tx_mp"},
+				       {16384, "tx_mp", "tx_mp"},
+				       {16385, "tx_rzv_local", "tx_rzv", true, true},
+				       {16386, "tx_rzv_local", "tx_rzv", true},
+				       {300000, "tx_rzv_local", "tx_rzv", true},
+				       {0}});
 }
 
 /* FI_OPX_RZV_MIN_PAYLOAD_BYTES: its ends and something between. Below SDMA's own edge data go by PIO. */
 static void opx_rzv_least(struct ct *c)
 {
-	edges(c, (const struct edge[]){INJECT_TO_EAGER, {63, "tx_eager", "tx_eager"}, {64, "tx_rzv_local", "tx_rzv"}, {65, "tx_rzv_local", "tx_rzv"},
-				       {16384, "tx_rzv_local", "tx_rzv"}, {16385, "tx_rzv_local", "tx_rzv", true, true}, {0}});
+	edges(c, (const struct edge[]){INJECT_TO_EAGER,
+				       {63, "tx_eager", "tx_eager"},
+				       {64, "tx_rzv_local", "tx_rzv"},
+				       {65, "tx_rzv_local", "tx_rzv"},
+				       {16384, "tx_rzv_local", "tx_rzv"},
+				       {16385, "tx_rzv_local", "tx_rzv", true, true},
+				       {0}});
 }
 
 static void opx_rzv_some(struct ct *c)
 {
-	edges(c, (const struct edge[]){{8192, "tx_eager", "tx_eager"}, {8193, "tx_mp", "tx_mp"}, {16385, "tx_mp", "tx_mp"},
-				       {19999, "tx_mp", "tx_mp"}, {20000, "tx_rzv_local", "tx_rzv", true}, {0}});
+	edges(c, (const struct edge[]){{8192, "tx_eager", "tx_eager"},
+				       {8193, "tx_mp", "tx_mp"},
+				       {16385, "tx_mp", "tx_mp"},
+				       {19999, "tx_mp", "tx_mp"},
+				       {20000, "tx_rzv_local", "tx_rzv", true},
+				       {0}});
 }
 
 static void opx_rzv_most(struct ct *c)
 {
-	edges(c, (const struct edge[]){{16385, "tx_mp", "tx_mp"}, {65535, "tx_mp", "tx_mp"}, {65536, "tx_rzv_local", "tx_rzv", true}, {0}});
+	edges(c, (const struct edge[]){{16385, "tx_mp", "tx_mp"},
+				       {65535, "tx_mp", "tx_mp"},
+				       {65536, "tx_rzv_local", "tx_rzv", true},
+				       {0}});
 }
 
 static void opx_no_mp(struct ct *c)
 {
-	edges(c, (const struct edge[]){INJECT_TO_EAGER, {8192, "tx_eager", "tx_eager"}, {8193, "tx_rzv_local", "tx_rzv"},
-				       {16385, "tx_rzv_local", "tx_rzv", true, true}, {0}});
+	edges(c, (const struct edge[]){INJECT_TO_EAGER,
+				       {8192, "tx_eager", "tx_eager"},
+				       {8193, "tx_rzv_local", "tx_rzv"},
+				       {16385, "tx_rzv_local", "tx_rzv", true, true},
+				       {0}});
 }
 
 static void opx_sdma_min(struct ct *c)
 {
-	edges(c, (const struct edge[]){{16385, "tx_rzv_local", "tx_rzv"}, {29999, "tx_rzv_local", "tx_rzv"}, {30000, "tx_rzv_local", "tx_rzv", true},
-				       {30001, "tx_rzv_local", "tx_rzv", true}, {0}});
+	edges(c, (const struct edge[]){{16385, "tx_rzv_local", "tx_rzv"},
+				       {29999, "tx_rzv_local", "tx_rzv"},
+				       {30000, "tx_rzv_local", "tx_rzv", true},
+				       {30001, "tx_rzv_local", "tx_rzv", true},
+				       {0}});
 }
 
 static void opx_no_sdma(struct ct *c)
 {
-	edges(c, (const struct edge[]){{16384, "tx_mp", "tx_mp"}, {16385, "tx_rzv_local", "tx_rzv"}, {300000, "tx_rzv_local", "tx_rzv"}, {0}});
+	edges(c, (const struct edge[]){{16384, "tx_mp", "tx_mp"},
+				       {16385, "tx_rzv_local", "tx_rzv"},
+				       {300000, "tx_rzv_local", "tx_rzv"},
+				       {0}});
 }
 
 static void opx_bounce(struct ct *c)
 {
-	edges(c, (const struct edge[]){{16385, "tx_rzv_local", "tx_rzv", true, true}, {39999, "tx_rzv_local", "tx_rzv", true, true},
-				       {40000, "tx_rzv_local", "tx_rzv", true, true}, {40001, "tx_rzv_local", "tx_rzv", true}, {0}});
+	edges(c, (const struct edge[]){{16385, "tx_rzv_local", "tx_rzv", true, true},
+				       {39999, "tx_rzv_local", "tx_rzv", true, true},
+				       {40000, "tx_rzv_local", "tx_rzv", true, true},
+				       {40001, "tx_rzv_local", "tx_rzv", true},
+				       {0}});
 }
 
 /* A port with small packets: what one holds is eager, and what is said of atomics is what an endpoint does. */
 static void opx_mtu(struct ct *c)
 {
-	edges(c, (const struct edge[]){{2048, "tx_eager", "tx_eager"}, {2049, "tx_mp", "tx_mp"}, {16384, "tx_mp", "tx_mp"},
-				       {16385, "tx_rzv_local", "tx_rzv", true, true}, {0}});
+	edges(c, (const struct edge[]){{2048, "tx_eager", "tx_eager"},
+				       {2049, "tx_mp", "tx_mp"},
+				       {16384, "tx_mp", "tx_mp"},
+				       {16385, "tx_rzv_local", "tx_rzv", true, true},
+				       {0}});
 }
 
 static void opx_mtu_atomics(struct ct *c)
@@ -142,7 +177,8 @@ static uint64_t acks_of(struct ct *c)
 
 	ct_open(c);
 	for (unsigned i = 0; i < ACK_MSGS; i++) {
-		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[i], .mem = mem, .len = sizeof(mem)};
+		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[i], .mem = mem,
+				   .len = sizeof(mem)};
 
 		if (c->rank) {
 			ct_recv(c, &m);
@@ -175,7 +211,8 @@ static void opx_ack_some(struct ct *c)
 {
 	uint64_t acks = acks_of(c);
 
-	CHECK(!c->rank || (c->mode == CT_UDP ? acks >= ACK_MSGS / 32 - 1 && acks <= ACK_MSGS / 32 + 1 : acks <= 1), "%llu", (unsigned long long)acks);
+	CHECK(!c->rank || (c->mode == CT_UDP ? acks >= ACK_MSGS / 32 - 1 && acks <= ACK_MSGS / 32 + 1 : acks <= 1),
+	      "%llu", (unsigned long long)acks);
 }
 
 static void opx_ack_none(struct ct *c)

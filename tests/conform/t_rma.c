@@ -99,7 +99,8 @@ static void rma_sweep(struct ct *c, enum rma_call call, uint64_t flags)
 		if (inject && len > c->info->tx_attr->inject_size)
 			break;
 		if (inject && !len)
-			continue; /* it completes nowhere and leaves nothing to wait for: it might find the region closed */
+			/* it completes nowhere and leaves nothing to wait for: it might find the region closed */
+			continue;
 		if (c->rank == 0) {
 			struct rma r = {.call = call, .len = len, .iov_cnt = 1, .raddr = at.addr + off, .rkey = at.key,
 					.data = 0x80000000u + i, .flags = flags, .ctx = &c->ctx[0]};
@@ -128,15 +129,16 @@ static void rma_sweep(struct ct *c, enum rma_call call, uint64_t flags)
 			if (data) {
 				struct ct_comp r = ct_comp(c, c->rxcq);
 
-				CHECK((r.e.flags & ~FI_COMPLETION) == (FI_REMOTE_CQ_DATA | FI_RMA | FI_REMOTE_WRITE), "flags %#llx",
-				      (unsigned long long)r.e.flags);
+				CHECK((r.e.flags & ~FI_COMPLETION) == (FI_REMOTE_CQ_DATA | FI_RMA | FI_REMOTE_WRITE),
+				      "flags %#llx", (unsigned long long)r.e.flags);
 				CHECK(r.e.data == 0x80000000u + i && r.e.len == len, "data %#llx, length %zu of %zu",
 				      (unsigned long long)r.e.data, r.e.len, len);
 				ct_verify(c, b.mem + off, len, i, "written, as the CQ data says");
 			}
 			ct_barrier(c);
 			ct_adapter_sync(c);
-			for (uint64_t until = ct_now_ms() + 5000; inject && !ct_matches(b.mem + off, len, i) && ct_now_ms() < until;)
+			for (uint64_t until = ct_now_ms() + 5000;
+			     inject && !ct_matches(b.mem + off, len, i) && ct_now_ms() < until;)
 				ct_progress(c); /* an inject completes nowhere: wait for the bytes */
 			ct_adapter_sync(c);
 			ct_verify(c, b.mem + off, len, i, "written");
@@ -242,8 +244,8 @@ static void rma_read_flags(struct ct *c)
 	ct_barrier(c);
 	for (unsigned i = 0; i < 4 && !c->rank; i++)
 		for (enum rma_call call = R_READ; call <= R_READV; call++) {
-			struct rma r = {.call = call, .mem = w.mine.mem, .len = lens[i], .buf = &w.mine, .iov_cnt = 1, .raddr = w.at.addr,
-					.rkey = w.at.key, .ctx = &c->ctx[0]};
+			struct rma r = {.call = call, .mem = w.mine.mem, .len = lens[i], .buf = &w.mine, .iov_cnt = 1,
+					.raddr = w.at.addr, .rkey = w.at.key, .ctx = &c->ctx[0]};
 
 			memset(w.mine.mem, 0, lens[i]);
 			rma_do(c, &r);
@@ -259,7 +261,7 @@ static void rma_read_flags(struct ct *c)
 #define ZONE_LEN 150000
 #define OPS      800
 
-/* Up to one operation per zone is open; the model of rank 1's region is rank 0's own array. */
+/* Up to one operation per zone is open. Rank 0 has a model of rank 1's region, which equals it in the end. */
 static void rma_model(struct ct *c)
 {
 	uint8_t *model = calloc(ZONES, ZONE_LEN);
@@ -285,11 +287,11 @@ static void rma_model(struct ct *c)
 			bool read = ct_below(c, 2);
 			ssize_t ret;
 
-			op[z] = (struct rma){.call = read ? R_READ + (enum rma_call)ct_below(c, 3) : (enum rma_call)ct_below(c, 3),
-					     .mem = tmp[z].mem + off, .len = len, .buf = &tmp[z],
-					     .iov_cnt = 1 + i % ct_iov_max(c, 4),
-					     .raddr = at.addr + (uint64_t)z * ZONE_LEN + off, .rkey = at.key,
-					     .flags = read ? 0 : FI_DELIVERY_COMPLETE, .ctx = &c->ctx[z]};
+			op[z] = (struct rma){.mem = tmp[z].mem + off, .len = len, .buf = &tmp[z],
+					     .call = (enum rma_call)ct_below(c, 3) + (read ? R_READ : 0),
+					     .iov_cnt = 1 + i % ct_iov_max(c, 4), .rkey = at.key, .ctx = &c->ctx[z],
+					     .flags = read ? 0 : FI_DELIVERY_COMPLETE, .raddr = at.addr};
+			op[z].raddr += (uint64_t)z * ZONE_LEN + off;
 			if (read) {
 				memset(op[z].mem, 0, len);
 			} else {
@@ -316,14 +318,14 @@ static void rma_model(struct ct *c)
 	}
 	ct_barrier(c);
 	ct_adapter_sync(c);
-	/* In the end the whole region equals the model, zone by zone. */
 	for (unsigned z = 0; z < ZONES; z++) {
 		if (c->rank == 0) {
 			memcpy(c->shared, model + (size_t)z * ZONE_LEN, ZONE_LEN);
 			ct_buf_free(c, &tmp[z]);
 		}
 		ct_barrier(c);
-		CHECK(!c->rank || !memcmp(c->shared, b.mem + (size_t)z * ZONE_LEN, ZONE_LEN), "zone %u differs from the model", z);
+		CHECK(!c->rank || !memcmp(c->shared, b.mem + (size_t)z * ZONE_LEN, ZONE_LEN),
+		      "zone %u differs from the model", z);
 		ct_barrier(c);
 	}
 	ct_buf_free(c, &b);
@@ -349,11 +351,12 @@ static void must_fail(struct ct *c, const struct rma *r, const char *why)
 			      rma_is_read(r->call) ? "read" : "write", r->len);
 			ct_progress(c);
 		}
-		CHECK(ret == -FI_EAVAIL, "%s: %s of %zu bytes succeeded", why, rma_is_read(r->call) ? "read" : "write", r->len);
+		CHECK(ret == -FI_EAVAIL, "%s: %s of %zu bytes succeeded", why, rma_is_read(r->call) ? "read" : "write",
+		      r->len);
 		RET(1, fi_cq_readerr(c->txcq, &e, 0));
 		CHECK(e.op_context == r->ctx, "%s: context of another operation", why);
-		CHECK((e.flags & ~FI_COMPLETION) == (FI_RMA | (rma_is_read(r->call) ? FI_READ : FI_WRITE)), "%s: flags %#llx", why,
-		      (unsigned long long)e.flags);
+		CHECK((e.flags & ~FI_COMPLETION) == (FI_RMA | (rma_is_read(r->call) ? FI_READ : FI_WRITE)),
+		      "%s: flags %#llx", why, (unsigned long long)e.flags);
 		CHECK(e.err == FI_EINVAL || e.err == FI_EACCES || e.err == FI_EKEYREJECTED || e.err == FI_EIO ||
 		      e.err == FI_EREMOTEIO || e.err == FI_EPERM, "%s: error %d (%s)", why, e.err, fi_strerror(e.err));
 	}
@@ -435,8 +438,8 @@ static void rma_refused_said(struct ct *c)
 	dup2(fileno(log), STDERR_FILENO);
 	ct_share(c, &b, &at);
 	for (unsigned i = 0; c->rank == 0 && i < 20; i++) {
-		struct rma bad = {.call = i % 2 ? R_READ : R_WRITE, .mem = b.mem, .len = 8, .buf = &b, .raddr = at.addr + 4090, .rkey = at.key,
-				  .ctx = &c->ctx[0]};
+		struct rma bad = {.call = i % 2 ? R_READ : R_WRITE, .mem = b.mem, .len = 8, .buf = &b,
+				  .raddr = at.addr + 4090, .rkey = at.key, .ctx = &c->ctx[0]};
 
 		must_fail(c, &bad, "beyond the end");
 	}
@@ -452,7 +455,8 @@ static void rma_refused_said(struct ct *c)
 	said[1] = strcmp(c->prov, "cxi") ? lines_with(log, "refused", key) : said[0];
 	fclose(log);
 	ct_swap(c, said, other, sizeof(said));
-	CHECK(said[0] + other[0] && said[0] <= 8 && said[0] == said[1], "%u and %u lines, %u with the key", said[0], other[0], said[1]);
+	CHECK(said[0] + other[0] && said[0] <= 8 && said[0] == said[1], "%u and %u lines, %u with the key", said[0],
+	      other[0], said[1]);
 	ct_buf_free(c, &b);
 	ct_close(c);
 }
@@ -486,13 +490,20 @@ static void rma_keys(struct ct *c)
 	key = fi_mr_key(foreign);
 	ct_swap(c, &key, &foreign_key, sizeof(key));
 	for (unsigned i = 0; c->rank == 0 && i < 2; i++) {
-		struct rma good = {.call = i ? R_READ : R_WRITE, .mem = w.mine.mem, .len = 64, .buf = &w.mine, .raddr = w.at.addr,
-				   .rkey = w.at.key, .ctx = &c->ctx[0]}, bad = good;
+		struct rma good = {.call = i ? R_READ : R_WRITE,
+				   .mem = w.mine.mem,
+				   .len = 64,
+				   .buf = &w.mine,
+				   .raddr = w.at.addr,
+				   .rkey = w.at.key,
+				   .ctx = &c->ctx[0]},
+			   bad = good;
 
 		bad.rkey = foreign_key;
 		must_fail(c, &bad, "key of another domain");
 		for (uint64_t n = 1; n <= 20 && c->info->domain_attr->mr_mode & FI_MR_PROV_KEY; n++) {
-			uint64_t guess[] = {w.at.key + n, w.at.key - n, w.at.key + (n << 16) + n, w.at.key - (n << 16) - n, w.at.key + (n << 20)};
+			uint64_t guess[] = {w.at.key + n, w.at.key - n, w.at.key + (n << 16) + n,
+					    w.at.key - (n << 16) - n, w.at.key + (n << 20)};
 
 			for (unsigned k = 0; k < sizeof(guess) / sizeof(guess[0]); k++) {
 				bad.rkey = guess[k];
@@ -522,8 +533,8 @@ static void rma_rights(struct ct *c)
 	ct_fill(w.b.mem, 5000, 1);
 	ct_barrier(c);
 	if (c->rank == 0) {
-		struct rma r = {.call = R_READ, .mem = w.mine.mem, .len = 5000, .buf = &w.mine, .raddr = w.at.addr, .rkey = w.at.key,
-				.ctx = &c->ctx[0]};
+		struct rma r = {.call = R_READ, .mem = w.mine.mem, .len = 5000, .buf = &w.mine, .raddr = w.at.addr,
+				.rkey = w.at.key, .ctx = &c->ctx[0]};
 
 		rma_do(c, &r);
 		ct_verify(c, w.mine.mem, 5000, 1, "read from a read-only region");
@@ -546,11 +557,12 @@ static void rma_mixed(struct ct *c)
 	ct_window(c, &w, 100000, ACCESS);
 	for (unsigned i = 0; i < 50; i++) {
 		size_t len = 1 + ct_below(&(struct ct){.rng = c->seed + i}, 99999);
-		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[1], .mem = w.mine.mem, .buf = &w.mine};
+		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[1], .mem = w.mine.mem,
+				   .buf = &w.mine};
 
 		if (c->rank == 0) {
-			struct rma r = {.call = R_WRITE, .mem = w.mine.mem, .len = len, .buf = &w.mine, .raddr = w.at.addr, .rkey = w.at.key,
-					.ctx = &c->ctx[0]};
+			struct rma r = {.call = R_WRITE, .mem = w.mine.mem, .len = len, .buf = &w.mine,
+					.raddr = w.at.addr, .rkey = w.at.key, .ctx = &c->ctx[0]};
 
 			ct_fill(w.mine.mem, len, i);
 			rma_do(c, &r);
@@ -575,8 +587,8 @@ static void rma_self(struct ct *c)
 	ct_open(c);
 	ct_window(c, &w, 2000000, ACCESS);
 	for (unsigned i = 0; ct_sizes[i] < 2000000; i++) {
-		struct rma r = {.call = R_WRITE, .mem = w.mine.mem, .len = ct_sizes[i], .buf = &w.mine, .raddr = w.b.base, .rkey = w.b.key,
-				.ctx = &c->ctx[0]};
+		struct rma r = {.call = R_WRITE, .mem = w.mine.mem, .len = ct_sizes[i], .buf = &w.mine,
+				.raddr = w.b.base, .rkey = w.b.key, .ctx = &c->ctx[0]};
 
 		ct_fill(w.mine.mem, r.len, i);
 		rma_do(c, &r);
@@ -594,7 +606,9 @@ static void rma_self(struct ct *c)
 }
 
 #define RMA FI_RMA
-#define CAPS "FI_RMA FI_READ FI_WRITE FI_REMOTE_READ FI_REMOTE_WRITE mr:FI_MR_VIRT_ADDR mr:FI_MR_PROV_KEY mr:FI_MR_ALLOCATED mr:FI_MR_ENDPOINT mr_key_size"
+#define CAPS                                                                                                           \
+	"FI_RMA FI_READ FI_WRITE FI_REMOTE_READ FI_REMOTE_WRITE mr:FI_MR_VIRT_ADDR mr:FI_MR_PROV_KEY "                 \
+	"mr:FI_MR_ALLOCATED mr:FI_MR_ENDPOINT mr_key_size"
 #define EVERYWHERE (CT_GENS | CT_LOSSY)
 /* Programs for GPUs tell what memory a region is, of host memory too. */
 static void rma_hmem(struct ct *c)

@@ -23,8 +23,14 @@ static void tagged_sendv(struct ct *c)
 
 static void tagged_sendmsg(struct ct *c)
 {
-	static const uint64_t flags[] = {0, FI_COMPLETION, FI_REMOTE_CQ_DATA, FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE,
-					 FI_INJECT | FI_REMOTE_CQ_DATA, FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA, FI_INJECT_COMPLETE};
+	static const uint64_t flags[] = {0,
+					 FI_COMPLETION,
+					 FI_REMOTE_CQ_DATA,
+					 FI_TRANSMIT_COMPLETE,
+					 FI_DELIVERY_COMPLETE,
+					 FI_INJECT | FI_REMOTE_CQ_DATA,
+					 FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA,
+					 FI_INJECT_COMPLETE};
 
 	ct_open(c);
 	for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
@@ -170,8 +176,8 @@ static void match_send(struct ct *c, const struct match_plan *p)
 	uint32_t v;
 
 	for (unsigned i = 0; i < MATCH_CNT; i++) {
-		struct ct_msg m = {.call = CT_INJECT, .tagged = true, .tag = p->tag[i], .addr = c->peer, .mem = (uint8_t *)&v,
-				   .len = sizeof(v)};
+		struct ct_msg m = {.call = CT_INJECT, .tagged = true, .tag = p->tag[i], .addr = c->peer,
+				   .mem = (uint8_t *)&v, .len = sizeof(v)};
 
 		v = i;
 		ct_send(c, &m);
@@ -181,8 +187,8 @@ static void match_send(struct ct *c, const struct match_plan *p)
 static void match_post(struct ct *c, const struct match_plan *p, struct ct_buf *b)
 {
 	for (unsigned r = 0; r < MATCH_CNT; r++) {
-		struct ct_msg m = {.tagged = true, .tag = p->rtag[r], .ignore = p->rignore[r], .ctx = &c->ctx[r], .mem = b->mem + 4 * r,
-				   .len = 4, .buf = b, .addr = r % 2 ? FI_ADDR_UNSPEC : c->peer};
+		struct ct_msg m = {.tagged = true, .tag = p->rtag[r], .ignore = p->rignore[r], .ctx = &c->ctx[r],
+				   .mem = b->mem + 4 * r, .len = 4, .buf = b, .addr = r % 2 ? FI_ADDR_UNSPEC : c->peer};
 
 		ct_recv(c, &m);
 	}
@@ -265,8 +271,8 @@ static void peek_misses(struct ct *c, uint64_t tag, uint64_t flags)
 
 static void take(struct ct *c, uint64_t tag, uint64_t flags, void *ctx, struct ct_buf *b, size_t len)
 {
-	struct ct_msg m = {.call = CT_SENDMSG, .tagged = true, .tag = tag, .flags = flags, .addr = FI_ADDR_UNSPEC, .ctx = ctx,
-			   .mem = b->mem, .len = len, .buf = b};
+	struct ct_msg m = {.call = CT_SENDMSG, .tagged = true, .tag = tag, .flags = flags, .addr = FI_ADDR_UNSPEC,
+			   .ctx = ctx, .mem = b->mem, .len = len, .buf = b};
 
 	ct_recv(c, &m);
 	ct_rx(c, ctx, RXF | FI_REMOTE_CQ_DATA, len);
@@ -312,8 +318,9 @@ static void tagged_peek(struct ct *c)
 		ct_buf(c, &b, lens[k], 0, 0);
 		if (c->rank == 0) {
 			for (uint64_t tag = 1; tag <= 5; tag++) {
-				struct ct_msg m = {.call = CT_SENDDATA, .tagged = true, .tag = tag, .data = tag, .addr = c->peer,
-						   .ctx = &c->ctx[0], .mem = b.mem, .len = b.len, .buf = &b};
+				struct ct_msg m = {.call = CT_SENDDATA, .tagged = true, .tag = tag, .data = tag,
+						   .addr = c->peer, .ctx = &c->ctx[0], .mem = b.mem, .len = b.len,
+						   .buf = &b};
 
 				ct_fill(b.mem, b.len, tag);
 				ct_send(c, &m);
@@ -338,8 +345,9 @@ static void tagged_apart(struct ct *c)
 	for (unsigned round = 0; round < 2; round++) {
 		for (unsigned k = 0; k < 2; k++) {
 			bool tagged = k == round;
-			struct ct_msg m = {.tagged = c->rank ? !tagged : tagged, .tag = 5, .ignore = c->rank ? ct_tag(c, ~0ULL) : 0,
-					   .ctx = &c->ctx[k], .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .mem = b.mem + k * 100,
+			struct ct_msg m = {.tagged = c->rank ? !tagged : tagged, .tag = 5,
+					   .ignore = c->rank ? ct_tag(c, ~0ULL) : 0, .ctx = &c->ctx[k],
+					   .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .mem = b.mem + k * 100,
 					   .len = 100, .buf = &b};
 
 			if (c->rank == 0) {
@@ -374,8 +382,9 @@ static void tagged_bits(struct ct *c)
 	CHECK(c->info->ep_attr->mem_tag_format, "no tag bits");
 	bits = 64 - (unsigned)__builtin_clzll(ct_tag(c, ~0ULL));
 	for (unsigned bit = 0; bit < bits; bit++) {
-		struct ct_msg m = {.call = c->rank ? CT_SEND : CT_INJECT, .tagged = true, .tag = 1ULL << bit, .ctx = &c->ctx[bit],
-				   .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .mem = (uint8_t *)&v, .len = 8};
+		struct ct_msg m = {.call = c->rank ? CT_SEND : CT_INJECT, .tagged = true, .tag = 1ULL << bit,
+				   .ctx = &c->ctx[bit], .addr = c->rank ? FI_ADDR_UNSPEC : c->peer,
+				   .mem = (uint8_t *)&v, .len = 8};
 
 		if (!c->rank) {
 			v = m.tag;
@@ -409,7 +418,8 @@ const struct ct_test tagged_tests[] = {
 	{"tagged_delivery", tagged_delivery, FI_TAGGED, 0, EVERYWHERE, "op:FI_DELIVERY_COMPLETE"},
 	{"tagged_self", tagged_self, FI_TAGGED, 0, CT_GENS | CT_SOLO | CT_ANY_PATH, NULL},
 	{"tagged_flood", tagged_flood, FI_TAGGED, 0, CT_GENS, "tx.size"},
-	{"tagged_match_expected", tagged_match_expected, FI_TAGGED | FI_DIRECTED_RECV, 0, 0, "FI_DIRECTED_RECV mem_tag_format"},
+	{"tagged_match_expected", tagged_match_expected, FI_TAGGED | FI_DIRECTED_RECV, 0, 0,
+	 "FI_DIRECTED_RECV mem_tag_format"},
 	{"tagged_match_unexpected", tagged_match_unexpected, FI_TAGGED | FI_DIRECTED_RECV, 0, 0, "FI_DIRECTED_RECV"},
 	{"tagged_peek", tagged_peek, FI_TAGGED, 0, CT_GENS, NULL},
 	{"tagged_apart", tagged_apart, FI_TAGGED | FI_MSG, 0, 0, NULL},

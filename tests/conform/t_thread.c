@@ -69,7 +69,8 @@ static void *worker_main(void *arg)
 		size_t len = size_of(w->id, i);
 
 		ct_fill(w->out.mem, len, w->id * 10000 + i * 2 + (unsigned)c->rank);
-		while (retry(w, fi_trecv(c->ep, w->in.mem, len, w->in.desc, FI_ADDR_UNSPEC, w->id, 0, &c->ctx[THREADS + w->id])))
+		while (retry(w, fi_trecv(c->ep, w->in.mem, len, w->in.desc, FI_ADDR_UNSPEC, w->id, 0,
+					 &c->ctx[THREADS + w->id])))
 			;
 		while (retry(w, fi_tsend(c->ep, w->out.mem, len, w->out.desc, c->peer, w->id, &c->ctx[w->id])))
 			;
@@ -121,7 +122,8 @@ static void *churn(void *arg)
 		struct ct_ep2 e;
 		fi_addr_t fa;
 
-		OK(fi_mr_reg(c->domain, mem, sizeof(mem), FI_REMOTE_READ, 0, atomic_fetch_add(&next_key, 1), 0, &mr, NULL));
+		OK(fi_mr_reg(c->domain, mem, sizeof(mem), FI_REMOTE_READ, 0, atomic_fetch_add(&next_key, 1), 0, &mr,
+			     NULL));
 		ct_ep2_open(c, &e);
 		RET(1, fi_av_insert(e.av, e.addr, 1, &fa, 0, NULL));
 		ct_ep2_close(c, &e);
@@ -156,12 +158,14 @@ static void silent_target(struct ct *c, size_t len)
 	ct_adapter_sync(c);
 	ct_barrier_idle(c); /* the first time the two have never met: the target's adapter introduces itself */
 	if (c->rank == 0) {
-		while (ct_again(c, fi_read(c->ep, w.mine.mem, len, w.mine.desc, c->peer, w.at.addr, w.at.key, &c->ctx[1])))
+		while (ct_again(c,
+				fi_read(c->ep, w.mine.mem, len, w.mine.desc, c->peer, w.at.addr, w.at.key, &c->ctx[1])))
 			;
 		ct_tx(c, &c->ctx[1], FI_READ | FI_RMA);
 		ct_verify(c, w.mine.mem, len, 50, "read from a silent target");
 		ct_fill(w.mine.mem, len, 51);
-		while (ct_again(c, fi_write(c->ep, w.mine.mem, len, w.mine.desc, c->peer, w.at.addr, w.at.key, &c->ctx[2])))
+		while (ct_again(
+			c, fi_write(c->ep, w.mine.mem, len, w.mine.desc, c->peer, w.at.addr, w.at.key, &c->ctx[2])))
 			;
 		ct_tx(c, &c->ctx[2], FI_WRITE | FI_RMA);
 		while (ct_again(c, fi_inject(c->ep, w.mine.mem, 8, c->peer)))
@@ -169,7 +173,8 @@ static void silent_target(struct ct *c, size_t len)
 	}
 	ct_barrier_idle(c); /* rank 1 waits here all the time */
 	if (c->rank) {
-		struct ct_msg m = {.addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[0], .mem = w.mine.mem, .len = 8, .buf = &w.mine};
+		struct ct_msg m = {.addr = FI_ADDR_UNSPEC, .ctx = &c->ctx[0], .mem = w.mine.mem, .len = 8,
+				   .buf = &w.mine};
 
 		ct_recv(c, &m);
 		ct_rx(c, &c->ctx[0], FI_RECV | FI_MSG, 8);
@@ -208,7 +213,8 @@ static void progress_auto(struct ct *c)
 	silent_target(c, 3000);
 	silent_target(c, 300000);
 	ct_window(c, &w, len, FI_REMOTE_READ | FI_REMOTE_WRITE);
-	struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = w.mine.mem, .len = len, .buf = &w.mine};
+	struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = w.mine.mem, .len = len,
+			   .buf = &w.mine};
 	if (c->rank) {
 		ct_recv(c, &m);
 		ct_barrier_idle(c); /* posted */
@@ -220,8 +226,8 @@ static void progress_auto(struct ct *c)
 		ct_barrier_idle(c);
 		ct_send(c, &m);
 		ct_tx(c, &c->ctx[0], FI_SEND | FI_MSG);
-		while (ct_again(c, fi_fetch_atomic(c->ep, &one, 1, NULL, &old, NULL, c->peer, w.at.addr, w.at.key, FI_UINT64, FI_SUM,
-						   &c->ctx[1])))
+		while (ct_again(c, fi_fetch_atomic(c->ep, &one, 1, NULL, &old, NULL, c->peer, w.at.addr, w.at.key,
+						   FI_UINT64, FI_SUM, &c->ctx[1])))
 			;
 		ct_tx(c, &c->ctx[1], FI_READ | FI_ATOMIC);
 		CHECK(old == 0, "fetched %llu", (unsigned long long)old);
@@ -256,7 +262,8 @@ static void *watcher(void *arg)
 		for (unsigned spins = 1; !atomic_load_explicit(g_watched, memory_order_acquire); spins++)
 			if (spins % WATCH_SPINS == 0)
 				sched_yield(); /* what it waits for may need this core */
-		CHECK(atomic_load(g_watched) == i, "%llu seen, not %llu", (unsigned long long)atomic_load(g_watched), (unsigned long long)i);
+		CHECK(atomic_load(g_watched) == i, "%llu seen, not %llu", (unsigned long long)atomic_load(g_watched),
+		      (unsigned long long)i);
 		atomic_store(g_watched, 0);
 		atomic_store(watch_word(c, W_SEEN), i);
 	}
@@ -294,7 +301,8 @@ static void progress_watched(struct ct *c)
 			continue;
 		}
 		memcpy(from + n - 8, &i, 8);
-		while (ct_again(c, fi_write(c->ep, from, n, w.mine.desc, c->peer, w.at.addr + WATCH_MAX - n, w.at.key, &c->ctx[0])))
+		while (ct_again(c, fi_write(c->ep, from, n, w.mine.desc, c->peer, w.at.addr + WATCH_MAX - n, w.at.key,
+					    &c->ctx[0])))
 			;
 		ct_tx(c, &c->ctx[0], FI_WRITE | FI_RMA);
 		atomic_store(watch_word(c, W_DONE), i);
@@ -317,7 +325,8 @@ static void progress_sleepy(struct ct *c)
 	if (c->rank)
 		nanosleep(&nap, NULL);
 	for (unsigned i = 0; i < 300; i++) {
-		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = mem[c->rank], .len = 2000};
+		struct ct_msg m = {.addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[0], .mem = mem[c->rank],
+				   .len = 2000};
 
 		if (c->rank) {
 			ct_recv(c, &m);
@@ -334,9 +343,11 @@ static void progress_sleepy(struct ct *c)
 
 const struct ct_test thread_tests[] = {
 	{"thread_safe", thread_safe, FI_TAGGED, 0, CT_GENS | CT_LOSSY, "threading:FI_THREAD_SAFE", NULL, NULL, 60},
-	{"thread_churn", thread_churn, FI_MSG | FI_RMA, 0, CT_SOLO | CT_ANY_PATH, "threading:FI_THREAD_SAFE", NULL, NULL, 180},
+	{"thread_churn", thread_churn, FI_MSG | FI_RMA, 0, CT_SOLO | CT_ANY_PATH, "threading:FI_THREAD_SAFE", NULL,
+	 NULL, 180},
 	{"progress_rma", progress_rma, FI_RMA | FI_MSG, 0, 0, "progress:FI_PROGRESS_MANUAL"},
-	{"progress_auto", progress_auto, FI_RMA | FI_MSG | FI_ATOMIC, 0, CT_GENS | CT_LOSSY, "progress:FI_PROGRESS_AUTO"},
+	{"progress_auto", progress_auto, FI_RMA | FI_MSG | FI_ATOMIC, 0, CT_GENS | CT_LOSSY,
+	 "progress:FI_PROGRESS_AUTO"},
 	{"progress_watched", progress_watched, FI_RMA, 0, CT_GENS | CT_LOSSY, "rma:stored once", NULL, NULL, 120},
 	{"progress_sleepy", progress_sleepy, FI_MSG, 0, 0, "rx.size rm:FI_RM_ENABLED"},
 	{0},

@@ -331,10 +331,7 @@ static void pause_at(struct ct *c, struct waits *w, void (*event)(struct pause *
 	CHECK(p.sleeps, "%s did not sleep", kind_name[w->kind]);
 }
 
-/*
- * --- the tests
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* --- the tests ---------------------------------------------------------------------------------------------------- */
 
 /* @obj: of the kinds in which our calls sleep; the descriptor is for FI_WAIT_FD. */
 static void messages(struct ct *c, enum kind kind, enum fi_wait_obj obj)
@@ -622,10 +619,7 @@ static void wait_region(struct ct *c)
 	close_waits(c, &w);
 }
 
-/*
- * --- in real time
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* --- in real time ------------------------------------------------------------------------------------------------- */
 
 #define PINGPONGS 200
 #define EACH_US	  5000 /* half of what a lost wake-up cost when each was: ends of sleeps of 20 ms */

@@ -43,8 +43,8 @@ static void open_limited(struct ct *c, bool limited)
  */
 static void one(struct ct *c, size_t len, enum ct_call call, bool late)
 {
-	struct ct_msg m = {.call = call, .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[len % 7], .len = len,
-			   .iov_cnt = 2, .data = 0x1234567};
+	struct ct_msg m = {.call = call, .addr = c->rank ? FI_ADDR_UNSPEC : c->peer, .ctx = &c->ctx[len % 7],
+			   .len = len, .iov_cnt = 2, .data = 0x1234567};
 	struct ct_buf b;
 
 	ct_buf(c, &b, len, 3, 0);
@@ -153,7 +153,8 @@ static void efa_zcpy_mixed(struct ct *c)
 	one(c, 100, CT_SEND, false);
 	one(c, 5000, CT_SENDDATA, false);
 	if (c->rank == 0)
-		CHECK(!ct_stat(c, "tx_pkts.HEADERLESS") && ct_stat(c, "tx_pkts.EAGER_MSGRTM"), "the peer wants headers");
+		CHECK(!ct_stat(c, "tx_pkts.HEADERLESS") && ct_stat(c, "tx_pkts.EAGER_MSGRTM"),
+		      "the peer wants headers");
 	ct_buf(c, &b, 100, 0, 0);
 	if (c->rank == 1) {
 		while (ct_again(c, fi_send(c->ep, b.mem, 100, b.desc, c->peer, &c->ctx[0])))
@@ -225,8 +226,10 @@ static void efa_zcpy_never(struct ct *c)
 
 #define NET "FI_EFA_ENABLE_SHM_TRANSFER=0 "
 const struct ct_test zcpy_tests[] = {
-	{"efa_zcpy_messages", efa_zcpy_messages, CAPS, 0, CT_NO_ONE | CT_ANY_PATH, "FI_OPT_MAX_MSG_SIZE FI_EFA_USE_ZCPY_RX", NET, "efa"},
-	{"efa_zcpy_lossy", efa_zcpy_messages, CAPS, 0, CT_NO_ONE | CT_ANY_PATH, NULL, NET "SOFTFABRIC_NET=loss=2%;reorder=10%", "efa"},
+	{"efa_zcpy_messages", efa_zcpy_messages, CAPS, 0, CT_NO_ONE | CT_ANY_PATH,
+	 "FI_OPT_MAX_MSG_SIZE FI_EFA_USE_ZCPY_RX", NET, "efa"},
+	{"efa_zcpy_lossy", efa_zcpy_messages, CAPS, 0, CT_NO_ONE | CT_ANY_PATH, NULL,
+	 NET "SOFTFABRIC_NET=loss=2%;reorder=10%", "efa"},
 	{"efa_zcpy_limits", efa_zcpy_limits, CAPS, 0, CT_ANY_PATH, NULL, NET, "efa"},
 	{"efa_zcpy_mixed", efa_zcpy_mixed, CAPS, 0, CT_NO_ONE | CT_ANY_PATH, NULL, NET, "efa"},
 	{"efa_zcpy_when", efa_zcpy_when, CAPS, 0, CT_SOLO | CT_RAW, NULL, NET, "efa"},

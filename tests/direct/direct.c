@@ -63,7 +63,13 @@ static void check_fail(const char *what, long ret, int line)
 }
 #define CHECK(cond) do { g_checks++; if (!(cond)) check_fail(#cond, 0, __LINE__); } while (0)
 #define OK(call) do { long ret_ = (long)(call); g_checks++; if (ret_) check_fail(#call, ret_, __LINE__); } while (0)
-#define RETURNS(want, call) do { long ret_ = (long)(call); g_checks++; if (ret_ != (want)) check_fail(#call, ret_, __LINE__); } while (0)
+#define RETURNS(want, call)                                                                                            \
+	do {                                                                                                           \
+		long ret_ = (long)(call);                                                                              \
+		g_checks++;                                                                                            \
+		if (ret_ != (want))                                                                                    \
+			check_fail(#call, ret_, __LINE__);                                                             \
+	} while (0)
 
 /* --- progress --------------------------------------------------------------------------------------------- */
 
@@ -159,8 +165,13 @@ static void one_tagged(enum how how, size_t len)
 	struct iovec src = {g_src, len}, dst = {g_dst, len};
 	struct op s = {0}, r = {0};
 	uint64_t tag = 0xabcd00u + how, data = how == DATA || how == INJECTDATA ? 0x4321u + how : 0;
-	struct fi_msg_tagged m = {
-		.msg_iov = &dst, .desc = &g_desc, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .tag = tag & ~0xffULL, .ignore = 0xff, .context = &r};
+	struct fi_msg_tagged m = {.msg_iov = &dst,
+				  .desc = &g_desc,
+				  .iov_count = 1,
+				  .addr = FI_ADDR_UNSPEC,
+				  .tag = tag & ~0xffULL,
+				  .ignore = 0xff,
+				  .context = &r};
 
 	fill(g_src, len, how + 11);
 	memset(g_dst, 0, len);
@@ -170,7 +181,8 @@ static void one_tagged(enum how how, size_t len)
 		POST(fi_trecvmsg(g_b.ep, &m, FI_COMPLETION));
 	else
 		POST(fi_trecv(g_b.ep, g_dst, len, g_desc, FI_ADDR_UNSPEC, tag, 0, &r));
-	m = (struct fi_msg_tagged){.msg_iov = &src, .desc = &g_desc, .iov_count = 1, .addr = g_b.addr, .tag = tag, .context = &s};
+	m = (struct fi_msg_tagged){.msg_iov = &src, .desc = &g_desc, .iov_count = 1, .addr = g_b.addr, .tag = tag,
+				   .context = &s};
 	switch (how) {
 	case BUF: POST(fi_tsend(g_a.ep, g_src, len, g_desc, g_b.addr, tag, &s)); break;
 	case VEC: POST(fi_tsendv(g_a.ep, &src, &g_desc, 1, g_b.addr, tag, &s)); break;
@@ -222,8 +234,13 @@ static void one_write(enum how how, size_t len)
 	struct iovec src = {g_src, len};
 	struct fi_rma_iov there = {g_target_at, len, g_key};
 	struct op s = {0};
-	struct fi_msg_rma m = {
-		.msg_iov = &src, .desc = &g_desc, .iov_count = 1, .addr = g_b.addr, .rma_iov = &there, .rma_iov_count = 1, .context = &s};
+	struct fi_msg_rma m = {.msg_iov = &src,
+			       .desc = &g_desc,
+			       .iov_count = 1,
+			       .addr = g_b.addr,
+			       .rma_iov = &there,
+			       .rma_iov_count = 1,
+			       .context = &s};
 
 	fill(g_src, len, how + 21);
 	memset(g_target, 0, len);
@@ -243,8 +260,13 @@ static void one_read(enum how how, size_t len)
 	struct iovec dst = {g_dst, len};
 	struct fi_rma_iov there = {g_target_at, len, g_key};
 	struct op s = {0};
-	struct fi_msg_rma m = {
-		.msg_iov = &dst, .desc = &g_desc, .iov_count = 1, .addr = g_b.addr, .rma_iov = &there, .rma_iov_count = 1, .context = &s};
+	struct fi_msg_rma m = {.msg_iov = &dst,
+			       .desc = &g_desc,
+			       .iov_count = 1,
+			       .addr = g_b.addr,
+			       .rma_iov = &there,
+			       .rma_iov_count = 1,
+			       .context = &s};
 
 	fill(g_target, len, how + 31);
 	memset(g_dst, 0, len);
@@ -280,14 +302,16 @@ static void one_atomic(enum how how, struct amo *x, volatile uint64_t *there)
 	struct fi_ioc ioc = {&x->v, 1};
 	struct fi_rma_ioc at = {g_target_at, 1, g_key};
 	struct op s = {0};
-	struct fi_msg_atomic m = {.msg_iov = &ioc, .desc = &g_desc, .iov_count = 1, .addr = g_b.addr, .rma_iov = &at, .rma_iov_count = 1,
-				  .datatype = FI_UINT64, .op = FI_SUM, .context = &s};
+	struct fi_msg_atomic m = {.msg_iov = &ioc, .desc = &g_desc, .iov_count = 1, .addr = g_b.addr, .rma_iov = &at,
+				  .rma_iov_count = 1, .datatype = FI_UINT64, .op = FI_SUM, .context = &s};
 
 	*there = 100;
 	x->v = 11 + how;
 	switch (how) {
 	case BUF: POST(fi_atomic(g_a.ep, &x->v, 1, g_desc, g_b.addr, g_target_at, g_key, FI_UINT64, FI_SUM, &s)); break;
-	case VEC: POST(fi_atomicv(g_a.ep, &ioc, &g_desc, 1, g_b.addr, g_target_at, g_key, FI_UINT64, FI_SUM, &s)); break;
+	case VEC:
+		POST(fi_atomicv(g_a.ep, &ioc, &g_desc, 1, g_b.addr, g_target_at, g_key, FI_UINT64, FI_SUM, &s));
+		break;
 	case MSG: POST(fi_atomicmsg(g_a.ep, &m, FI_COMPLETION)); break;
 	default: POST(fi_inject_atomic(g_a.ep, &x->v, 1, g_b.addr, g_target_at, g_key, FI_UINT64, FI_SUM)); break;
 	}
@@ -300,15 +324,19 @@ static void one_fetch(enum how how, struct amo *x, volatile uint64_t *there)
 	struct fi_ioc ioc = {&x->v, 1}, cmp = {&x->cmp, 1}, old = {&x->old, 1};
 	struct fi_rma_ioc at = {g_target_at, 1, g_key};
 	struct op s = {0}, t = {0};
-	struct fi_msg_atomic m = {.msg_iov = &ioc, .desc = &g_desc, .iov_count = 1, .addr = g_b.addr, .rma_iov = &at, .rma_iov_count = 1,
-				  .datatype = FI_UINT64, .op = FI_SUM, .context = &s};
+	struct fi_msg_atomic m = {.msg_iov = &ioc, .desc = &g_desc, .iov_count = 1, .addr = g_b.addr, .rma_iov = &at,
+				  .rma_iov_count = 1, .datatype = FI_UINT64, .op = FI_SUM, .context = &s};
 
 	*there = 100;
 	*x = (struct amo){.v = 11 + how};
 	switch (how) {
-	case BUF: POST(fi_fetch_atomic(g_a.ep, &x->v, 1, g_desc, &x->old, g_desc, g_b.addr, g_target_at, g_key, FI_UINT64, FI_SUM, &s)); break;
+	case BUF:
+		POST(fi_fetch_atomic(g_a.ep, &x->v, 1, g_desc, &x->old, g_desc, g_b.addr, g_target_at, g_key, FI_UINT64,
+				     FI_SUM, &s));
+		break;
 	case VEC:
-		POST(fi_fetch_atomicv(g_a.ep, &ioc, &g_desc, 1, &old, &g_desc, 1, g_b.addr, g_target_at, g_key, FI_UINT64, FI_SUM, &s));
+		POST(fi_fetch_atomicv(g_a.ep, &ioc, &g_desc, 1, &old, &g_desc, 1, g_b.addr, g_target_at, g_key,
+				      FI_UINT64, FI_SUM, &s));
 		break;
 	default: POST(fi_fetch_atomicmsg(g_a.ep, &m, &old, &g_desc, 1, FI_COMPLETION)); break;
 	}
@@ -319,12 +347,12 @@ static void one_fetch(enum how how, struct amo *x, volatile uint64_t *there)
 	m.context = &t;
 	switch (how) {
 	case BUF:
-		POST(fi_compare_atomic(g_a.ep, &x->v, 1, g_desc, &x->cmp, g_desc, &x->old, g_desc, g_b.addr, g_target_at, g_key, FI_UINT64,
-				       FI_CSWAP, &t));
+		POST(fi_compare_atomic(g_a.ep, &x->v, 1, g_desc, &x->cmp, g_desc, &x->old, g_desc, g_b.addr,
+				       g_target_at, g_key, FI_UINT64, FI_CSWAP, &t));
 		break;
 	case VEC:
-		POST(fi_compare_atomicv(g_a.ep, &ioc, &g_desc, 1, &cmp, &g_desc, 1, &old, &g_desc, 1, g_b.addr, g_target_at, g_key, FI_UINT64,
-					FI_CSWAP, &t));
+		POST(fi_compare_atomicv(g_a.ep, &ioc, &g_desc, 1, &cmp, &g_desc, 1, &old, &g_desc, 1, g_b.addr,
+					g_target_at, g_key, FI_UINT64, FI_CSWAP, &t));
 		break;
 	default: POST(fi_compare_atomicmsg(g_a.ep, &m, &cmp, &g_desc, 1, &old, &g_desc, 1, FI_COMPLETION)); break;
 	}
@@ -434,9 +462,9 @@ static Dl_info where(void *fn)
 static void check_functions(bool ours)
 {
 #define ROW(name, ...) {#name, (void *)name},
-	const struct { const char *name; void *fn; } row[] = {
-		FI_OPX_DIRECT_MSG(ROW) FI_OPX_DIRECT_TAGGED(ROW) FI_OPX_DIRECT_RMA(ROW) FI_OPX_DIRECT_ATOMIC(ROW) FI_OPX_DIRECT_CQ(ROW)
-	};
+	const struct { const char *name; void *fn;
+	} row[] = {FI_OPX_DIRECT_MSG(ROW) FI_OPX_DIRECT_TAGGED(ROW) FI_OPX_DIRECT_RMA(ROW) FI_OPX_DIRECT_ATOMIC(ROW)
+			   FI_OPX_DIRECT_CQ(ROW)};
 	void *library = where((void *)fi_tsend).dli_fbase;
 	char name[64];
 
@@ -453,7 +481,8 @@ static void check_functions(bool ours)
 }
 
 static int g_taken;
-static ssize_t taken(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t tag, void *context)
+static ssize_t taken(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t tag,
+		     void *context)
 {
 	(void)ep, (void)buf, (void)len, (void)desc, (void)to, (void)tag, (void)context;
 	g_taken++;

@@ -176,7 +176,8 @@ static bool may_post(const struct run *x, const struct op *op)
 		return op->kind != RMA || x->next[peer][RMA] == x->ended[peer][RMA];
 	/* the others said how much they sent */
 	return op->kind == RECV && !is_cut(x, peer) &&
-	       x->next[peer][RECV] < atomic_load_explicit(&x->r->w->word[peer * RANKS + x->r->rank], memory_order_relaxed);
+	       x->next[peer][RECV] <
+		       atomic_load_explicit(&x->r->w->word[peer * RANKS + x->r->rank], memory_order_relaxed);
 }
 
 static void post(struct run *x, struct op *op)
@@ -206,7 +207,8 @@ static void post_unmatched(struct run *x)
 	struct op *op = &x->op[OPS];
 	struct rig *r = x->r;
 	struct iovec iov = {r->region, 100};
-	struct fi_msg_tagged m = {.msg_iov = &iov, .iov_count = 1, .addr = r->to[x->sc->victim], .tag = (1ull << 47) + r->rank, .context = &op->ctx};
+	struct fi_msg_tagged m = {.msg_iov = &iov, .iov_count = 1, .addr = r->to[x->sc->victim],
+				  .tag = (1ull << 47) + r->rank, .context = &op->ctx};
 	ssize_t ret;
 
 	if (!rig_prov()->match_complete || r->rank == x->sc->victim)
@@ -236,8 +238,8 @@ static void verify(struct run *x, const struct op *op)
 	if (op->kind != RMA || op->rma != FETCH)
 		return;
 	memcpy(&v, op->buf + 8, 8);
-	CHECK(v == x->fetched[op->peer], "atomic %llu at rank %u fetched %llu", (unsigned long long)x->fetched[op->peer],
-	      op->peer, (unsigned long long)v);
+	CHECK(v == x->fetched[op->peer], "atomic %llu at rank %u fetched %llu",
+	      (unsigned long long)x->fetched[op->peer], op->peer, (unsigned long long)v);
 	x->fetched[op->peer]++;
 }
 
@@ -294,9 +296,10 @@ static void on_error(struct run *x, const struct fi_cq_err_entry *e)
 
 	CHECK(is_cut(x, op->peer), "operation of kind %u with survivor %u failed: %d/%d", op->kind, op->peer, e->err,
 	      e->prov_errno);
-	CHECK(at && rig_now_ns() + 100 * RIG_NS_PER_MS >= at, "operation with rank %u failed before anything happened: %d/%d", op->peer, e->err,
+	CHECK(at && rig_now_ns() + 100 * RIG_NS_PER_MS >= at,
+	      "operation with rank %u failed before anything happened: %d/%d", op->peer, e->err, e->prov_errno);
+	CHECK(is_documented(e), "operation of kind %u with the victim ended with %d/%d", op->kind, e->err,
 	      e->prov_errno);
-	CHECK(is_documented(e), "operation of kind %u with the victim ended with %d/%d", op->kind, e->err, e->prov_errno);
 	x->is_known_dead[op->peer] = true;
 }
 
@@ -347,11 +350,13 @@ static void check_time(struct run *x, uint64_t now)
 			continue;
 		if (is_cut(x, op->peer) && at)
 			CHECK(now < until || now < until + starved_ns(),
-			      "kind %u/%u to the victim (rank %u, index %llu, %llu bytes, posted %lld ms after the event) is still outstanding",
+			      "kind %u/%u to the victim (rank %u, index %llu, %llu bytes, posted %lld ms after the "
+			      "event) is still outstanding",
 			      op->kind, op->rma, op->peer, (unsigned long long)op->idx, (unsigned long long)op->len,
 			      (long long)(op->posted_ns - at) / 1000000);
 		else if (!op->is_unmatched)
-			CHECK(now < op->posted_ns + 15000 * RIG_NS_PER_MS, "kind %u to rank %u hangs", op->kind, op->peer);
+			CHECK(now < op->posted_ns + 15000 * RIG_NS_PER_MS, "kind %u to rank %u hangs", op->kind,
+			      op->peer);
 	}
 }
 
@@ -403,10 +408,12 @@ static void cancel_rest(struct run *x)
 			memset(&err, 0, sizeof(err));
 			n = fi_cq_readerr(r->cq, &err, 0);
 			rig_progress(r);
-			CHECK(rig_now_ns() < end, "receive %llu from rank %u (%llu bytes) neither ended nor was cancelled",
+			CHECK(rig_now_ns() < end,
+			      "receive %llu from rank %u (%llu bytes) neither ended nor was cancelled",
 			      (unsigned long long)op->idx, op->peer, (unsigned long long)op->len);
 		} while (n == -FI_EAGAIN);
-		CHECK(n == 1 && err.op_context == &op->ctx && err.err == FI_ECANCELED, "cancelled receive: %zd, %d", n, err.err);
+		CHECK(n == 1 && err.op_context == &op->ctx && err.err == FI_ECANCELED, "cancelled receive: %zd, %d", n,
+		      err.err);
 		op->is_active = false;
 	}
 }
@@ -553,7 +560,8 @@ static int try_one(const struct scenario *sc)
 	rig_env_path(env, sc->udp);
 	rig_env_add(env, rig_prov()->life[sc->life].env);
 	rig_env_add(env_cut, env + 2);
-	snprintf(room, sizeof(room), "%sdead_after=%us;seed=%u", sc->udp ? rig_prov()->udp_room : "", DEAD_MS / 1000, (unsigned)(sc->seed & 0xffff) + 1);
+	snprintf(room, sizeof(room), "%sdead_after=%us;seed=%u", sc->udp ? rig_prov()->udp_room : "", DEAD_MS / 1000,
+		 (unsigned)(sc->seed & 0xffff) + 1);
 	snprintf(cut, sizeof(cut), "%s;partition=%llums-never", room, (unsigned long long)sc->at_ms);
 	for (uint32_t i = 0; i < RANKS; i++)
 		pid[i] = rig_spawn(w, i, rank_main, sc, sc->how == CUT && i == sc->victim ? env_cut : env);
@@ -616,7 +624,8 @@ int main(int argc, char **argv)
 		sc.victim = (uint32_t)rig_below(&s, RANKS);
 		/* the others have so long to get ready: see run_one() */
 		sc.at_ms = 200 + rig_below(&s, 500) + (sc.how == CUT ? 1800 : 0);
-		snprintf(name, sizeof(name), "%s-%s-%s", how_name[sc.how], sc.udp ? "udp" : "shm", rig_prov()->life[sc.life].label);
+		snprintf(name, sizeof(name), "%s-%s-%s", how_name[sc.how], sc.udp ? "udp" : "shm",
+			 rig_prov()->life[sc.life].label);
 		if (!strstr(name, only))
 			continue;
 		ret = run_one(&sc);

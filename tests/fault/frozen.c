@@ -70,8 +70,10 @@ static void check_time(struct run *x)
 {
 	struct rig *r = x->r;
 
-	CHECK(rig_now_ns() < x->end_ns, "hangs with %llu failed, %u under way: up %llu, dead %llu, X has sent %llu, over %llu", (unsigned long long)x->bad, active(x), (unsigned long long)word(r, UP),
-	      (unsigned long long)word(r, DEAD), (unsigned long long)word(r, X_SENT), (unsigned long long)word(r, OVER));
+	CHECK(rig_now_ns() < x->end_ns,
+	      "hangs with %llu failed, %u under way: up %llu, dead %llu, X has sent %llu, over %llu",
+	      (unsigned long long)x->bad, active(x), (unsigned long long)word(r, UP), (unsigned long long)word(r, DEAD),
+	      (unsigned long long)word(r, X_SENT), (unsigned long long)word(r, OVER));
 }
 
 static void on_done(struct run *x, void *context, uint64_t tag, bool is_good)
@@ -87,8 +89,10 @@ static void on_done(struct run *x, void *context, uint64_t tag, bool is_good)
 		return;
 	/* received: only B does, from W and X; what is short may overtake what is long */
 	seq = tag - tag_of(op->src, 0);
-	CHECK(seq < SEQ_MAX && !x->is_taken[op->src][seq], "message %#llx of rank %u came before, or is none", (unsigned long long)tag, op->src);
-	CHECK(rig_is_filled(op->buf, len_of(seq), tag) < 0, "message %#llx of rank %u is not what was sent", (unsigned long long)tag, op->src);
+	CHECK(seq < SEQ_MAX && !x->is_taken[op->src][seq], "message %#llx of rank %u came before, or is none",
+	      (unsigned long long)tag, op->src);
+	CHECK(rig_is_filled(op->buf, len_of(seq), tag) < 0, "message %#llx of rank %u is not what was sent",
+	      (unsigned long long)tag, op->src);
 	x->is_taken[op->src][seq] = true;
 	x->next[op->src]++;
 	if (op->src == W)
@@ -126,7 +130,8 @@ static bool post_send(struct run *x, uint32_t dst)
 		return false;
 	iov = (struct iovec){op->buf, len_of(seq)};
 	rig_fill(op->buf, iov.iov_len, tag);
-	m = (struct fi_msg_tagged){.msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = r->to[dst], .tag = tag, .context = &op->ctx};
+	m = (struct fi_msg_tagged){.msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = r->to[dst], .tag = tag,
+				   .context = &op->ctx};
 	op->src = B;
 	rc = fi_tsendmsg(r->ep, &m, FI_COMPLETION | FI_DELIVERY_COMPLETE);
 	op->is_active = rc == 0;
@@ -202,8 +207,8 @@ static void run_b(struct run *x)
 			atomic_store(&r->w->word[DEAD], 1);
 		}
 	}
-	CHECK(word(r, GOOD) <= x->next[W], "%llu messages counted as delivered, %llu taken", (unsigned long long)word(r, GOOD),
-	      (unsigned long long)x->next[W]);
+	CHECK(word(r, GOOD) <= x->next[W], "%llu messages counted as delivered, %llu taken",
+	      (unsigned long long)word(r, GOOD), (unsigned long long)x->next[W]);
 }
 
 static int rank_main(struct rig *r, const void *arg)
@@ -255,8 +260,8 @@ static int run_one(unsigned round)
 		kill(pid[W], SIGCONT);
 	}
 	if (ret)
-		printf("    up %llu, dead %llu, X has sent %llu\n", (unsigned long long)w->word[UP], (unsigned long long)w->word[DEAD],
-		       (unsigned long long)w->word[X_SENT]);
+		printf("    up %llu, dead %llu, X has sent %llu\n", (unsigned long long)w->word[UP],
+		       (unsigned long long)w->word[DEAD], (unsigned long long)w->word[X_SENT]);
 	ret |= rig_await(pid, RANKS, ret ? 0 : LIMIT_MS);
 	rig_world_free(w);
 	return ret;
@@ -278,7 +283,8 @@ int main(int argc, char **argv)
 		if (own_shm && rig_shm_files())
 			ret = 1;
 		failed += ret != 0;
-		printf("%s round %u, %llu ms\n", ret ? "FAIL" : "pass", i, (unsigned long long)((rig_now_ns() - start) / RIG_NS_PER_MS));
+		printf("%s round %u, %llu ms\n", ret ? "FAIL" : "pass", i,
+		       (unsigned long long)((rig_now_ns() - start) / RIG_NS_PER_MS));
 		fflush(stdout);
 	}
 	return failed != 0;

@@ -94,7 +94,8 @@ static void send_all(struct rig *r, uint32_t to)
 		}
 		rig_fill(buf, len, seed);
 		do
-			again(r, ret = fi_tsend(r->ep, buf, len, fi_mr_desc(r->mr), r->to[to], i, &ctx[posted % SLOTS]), "fi_tsend");
+			again(r, ret = fi_tsend(r->ep, buf, len, fi_mr_desc(r->mr), r->to[to], i, &ctx[posted % SLOTS]),
+			      "fi_tsend");
 		while (ret);
 		posted++;
 		/* they end in any order: all of them, before a buffer is used again */
@@ -114,7 +115,8 @@ static void recv_all(struct rig *r, uint32_t from)
 		size_t len;
 
 		do
-			again(r, ret = fi_trecv(r->ep, r->region, BUF_LEN, fi_mr_desc(r->mr), r->to[from], i, 0, &ctx), "fi_trecv");
+			again(r, ret = fi_trecv(r->ep, r->region, BUF_LEN, fi_mr_desc(r->mr), r->to[from], i, 0, &ctx),
+			      "fi_trecv");
 		while (ret);
 		while (!next_done(r, &len))
 			;
@@ -175,8 +177,8 @@ static void wait_one(struct rig *r, uint64_t end, const char *what)
 }
 
 /* A post may have to wait for the handshake, which the target's adapter or its thread answers. */
-#define POST(r_, end_, call_, what_)                                                                                                                  \
-	for (ssize_t ret_; (ret_ = (call_)) != 0; again(r_, ret_, what_))                                                                            \
+#define POST(r_, end_, call_, what_)                                                                                   \
+	for (ssize_t ret_; (ret_ = (call_)) != 0; again(r_, ret_, what_))                                              \
 	CHECK(rig_now_ns() < end_, "%s is not taken while the target computes", what_)
 
 static void busy_partner(struct rig *r, const struct args *a)
@@ -193,10 +195,12 @@ static void busy_partner(struct rig *r, const struct args *a)
 		uint64_t soon = rig_now_ns() + 2000 * RIG_NS_PER_MS;
 
 		rig_fill(r->region, len, i);
-		POST(r, soon, fi_write(r->ep, r->region, len, desc, r->to[0], t->mem + BUF_LEN, t->key, &ctx), "a write");
+		POST(r, soon, fi_write(r->ep, r->region, len, desc, r->to[0], t->mem + BUF_LEN, t->key, &ctx),
+		     "a write");
 		wait_one(r, soon, "a write");
 		memset(r->region + BUF_LEN, 0, len);
-		POST(r, soon, fi_read(r->ep, r->region + BUF_LEN, len, desc, r->to[0], t->mem + BUF_LEN, t->key, &ctx), "a read");
+		POST(r, soon, fi_read(r->ep, r->region + BUF_LEN, len, desc, r->to[0], t->mem + BUF_LEN, t->key, &ctx),
+		     "a read");
 		wait_one(r, soon, "a read");
 		CHECK(rig_is_filled(r->region + BUF_LEN, len, i) < 0, "read back something else");
 		if (sent < IDLE_MSGS) {
@@ -236,7 +240,8 @@ static int idle_main(struct rig *r, const void *arg)
 		OK(fi_trecv(r->ep, r->region, 64, fi_mr_desc(r->mr), r->to[1], i, 0, &ctx));
 		while (!next_done(r, &len))
 			;
-		CHECK(len == 64 && rig_is_filled(r->region, 64, msg_seed(r, 1, i)) < 0, "message %llu", (unsigned long long)i);
+		CHECK(len == 64 && rig_is_filled(r->region, 64, msg_seed(r, 1, i)) < 0, "message %llu",
+		      (unsigned long long)i);
 	}
 	rig_barrier(r, 2, 2);
 	rig_close(r);
@@ -280,7 +285,8 @@ static int crowd_main(struct rig *r, const void *arg)
 		uint32_t p = (r->rank + n - k) % n;
 
 		OK(fi_trecv(r->ep, in + p * CROWD_LEN, CROWD_LEN, fi_mr_desc(r->mr), r->to[p], 1, 0, &ctx[p][0]));
-		OK(fi_trecv(r->ep, in + CROWD * CROWD_LEN + p * 128, 100, fi_mr_desc(r->mr), r->to[p], 2, 0, &ctx[p][1]));
+		OK(fi_trecv(r->ep, in + CROWD * CROWD_LEN + p * 128, 100, fi_mr_desc(r->mr), r->to[p], 2, 0,
+			    &ctx[p][1]));
 	}
 	for (uint32_t k = 1; k < n; k++) {
 		uint32_t p = (r->rank + k) % n;
@@ -289,10 +295,16 @@ static int crowd_main(struct rig *r, const void *arg)
 		rig_fill(out + p * CROWD_LEN, CROWD_LEN, msg_seed(r, r->rank, p));
 		rig_fill(out + CROWD * CROWD_LEN + p * 128, 100, msg_seed(r, r->rank, CROWD + p));
 		do
-			again(r, ret = fi_tsend(r->ep, out + CROWD * CROWD_LEN + p * 128, 100, fi_mr_desc(r->mr), r->to[p], 2, &ctx[p][2]), "small");
+			again(r,
+			      ret = fi_tsend(r->ep, out + CROWD * CROWD_LEN + p * 128, 100, fi_mr_desc(r->mr), r->to[p],
+					     2, &ctx[p][2]),
+			      "small");
 		while (ret);
 		do
-			again(r, ret = fi_tsend(r->ep, out + p * CROWD_LEN, CROWD_LEN, fi_mr_desc(r->mr), r->to[p], 1, &ctx[p][3]), "large");
+			again(r,
+			      ret = fi_tsend(r->ep, out + p * CROWD_LEN, CROWD_LEN, fi_mr_desc(r->mr), r->to[p], 1,
+					     &ctx[p][3]),
+			      "large");
 		while (ret);
 	}
 	for (left = 4 * (n - 1); left;)
@@ -300,8 +312,10 @@ static int crowd_main(struct rig *r, const void *arg)
 	for (uint32_t p = 0; p < n; p++) {
 		if (p == r->rank)
 			continue;
-		CHECK(rig_is_filled(in + p * CROWD_LEN, CROWD_LEN, msg_seed(r, p, r->rank)) < 0, "large one of rank %u", p);
-		CHECK(rig_is_filled(in + CROWD * CROWD_LEN + p * 128, 100, msg_seed(r, p, CROWD + r->rank)) < 0, "small one of rank %u", p);
+		CHECK(rig_is_filled(in + p * CROWD_LEN, CROWD_LEN, msg_seed(r, p, r->rank)) < 0, "large one of rank %u",
+		      p);
+		CHECK(rig_is_filled(in + CROWD * CROWD_LEN + p * 128, 100, msg_seed(r, p, CROWD + r->rank)) < 0,
+		      "small one of rank %u", p);
 	}
 	rig_barrier(r, 1, n);
 	rig_close(r);

@@ -69,7 +69,7 @@ static struct board *g_board;
 static const char *g_only; /* of the command line */
 static unsigned g_bad, g_worked, g_failed, g_rows;
 
-/* --- one side --------------------------------------------------------------------------------------------------------- */
+/* --- one side ----------------------------------------------------------------------------------------------------- */
 
 struct me {
 	struct board *b;
@@ -230,7 +230,9 @@ static void side_open(struct me *m)
 	TRY(fi_ep_bind(m->ep, &m->av->fid, 0));
 	TRY(fi_ep_bind(m->ep, &m->cq->fid, FI_TRANSMIT | FI_RECV));
 	TRY(fi_enable(m->ep));
-	TRY(fi_mr_reg(m->domain, m->mem, 3 * LEN_MAX, FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &m->mr, NULL));
+	TRY(fi_mr_reg(m->domain, m->mem, 3 * LEN_MAX,
+		      FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &m->mr,
+		      NULL));
 	if (m->info->domain_attr->mr_mode & FI_MR_ENDPOINT) {
 		TRY(fi_mr_bind(m->mr, &m->ep->fid, 0));
 		TRY(fi_mr_enable(m->mr));
@@ -284,10 +286,12 @@ static void exchange(struct me *m)
 		turn(m, len[i], ++nr);
 	if (!m->idx) {
 		rig_fill(m->mem, RMA_LEN, 99);
-		POST(fi_write(m->ep, m->mem, RMA_LEN, desc, m->to, m->peer->mem + 2 * (uint64_t)LEN_MAX, m->peer->key, &m->ctx[C_RMA]));
+		POST(fi_write(m->ep, m->mem, RMA_LEN, desc, m->to, m->peer->mem + 2 * (uint64_t)LEN_MAX, m->peer->key,
+			      &m->ctx[C_RMA]));
 		await(m, C_RMA, 1);
 		memset(there, 0, RMA_LEN);
-		POST(fi_read(m->ep, there, RMA_LEN, desc, m->to, m->peer->mem + 2 * (uint64_t)LEN_MAX, m->peer->key, &m->ctx[C_RMA]));
+		POST(fi_read(m->ep, there, RMA_LEN, desc, m->to, m->peer->mem + 2 * (uint64_t)LEN_MAX, m->peer->key,
+			     &m->ctx[C_RMA]));
 		await(m, C_RMA, 2);
 		check_bytes(m, there, RMA_LEN, 99);
 	}
@@ -312,7 +316,8 @@ static void side_close(struct me *m)
 static bool dev_without_shm(void)
 {
 	return !mount("tmpfs", "/dev", "tmpfs", 0, "size=64K") && !mknod("/dev/null", S_IFCHR | 0666, makedev(1, 3)) &&
-	       !mknod("/dev/zero", S_IFCHR | 0666, makedev(1, 5)) && !mknod("/dev/urandom", S_IFCHR | 0666, makedev(1, 9));
+	       !mknod("/dev/zero", S_IFCHR | 0666, makedev(1, 5)) &&
+	       !mknod("/dev/urandom", S_IFCHR | 0666, makedev(1, 9));
 }
 
 static void shm_set(const struct row *row)
@@ -323,7 +328,10 @@ static void shm_set(const struct row *row)
 	if (!*row->opt)
 		ok = ok && dev_without_shm();
 	else
-		ok = ok && !mount("tmpfs", "/dev/shm", "tmpfs", is_ro ? MS_RDONLY : 0, *row->opt == '=' ? "size=64M" : is_ro ? "size=1M" : row->opt);
+		ok = ok && !mount("tmpfs", "/dev/shm", "tmpfs", is_ro ? MS_RDONLY : 0,
+				  *row->opt == '=' ? "size=64M"
+				  : is_ro	   ? "size=1M"
+						   : row->opt);
 	if (!ok)
 		_exit(3);
 }
@@ -372,14 +380,15 @@ static void side_main(const struct row *row, int idx, int log_fd)
 	exit(0);
 }
 
-/* --- rows --------------------------------------------------------------------------------------------------------------- */
+/* --- rows --------------------------------------------------------------------------------------------------------- */
 
 static void row_text(const struct row *row, char *out, size_t len)
 {
 	if (row->kind == K_SHM)
 		snprintf(out, len, "/dev/shm %s, of %s", row->name, who_name[row->who]);
 	else
-		snprintf(out, len, "%s %llu, of %s, %s", row->name, (unsigned long long)row->value, who_name[row->who], when_name[row->when]);
+		snprintf(out, len, "%s %llu, of %s, %s", row->name, (unsigned long long)row->value, who_name[row->who],
+			 when_name[row->when]);
 }
 
 /* What the provider has said, into @out; the rest is other providers looking for their hardware. */
@@ -411,14 +420,16 @@ static void row_judge(const struct row *row, const char *text, int idx, int st, 
 	char what[128];
 
 	if (WIFSIGNALED(st)) {
-		snprintf(what, sizeof(what), WTERMSIG(st) == SIGKILL ? "hangs (%s)" : "was killed by signal %s", strsignal(WTERMSIG(st)));
+		snprintf(what, sizeof(what), WTERMSIG(st) == SIGKILL ? "hangs (%s)" : "was killed by signal %s",
+			 strsignal(WTERMSIG(st)));
 		row_bad(text, idx, what, log);
 	} else if (WEXITSTATUS(st) == 3) {
 		row_bad(text, idx, "could not be limited", log);
 	} else if (WEXITSTATUS(st) && row->must_work) {
 		snprintf(what, sizeof(what), "failed: %s", fi_strerror(-s->rc));
 		row_bad(text, idx, what, log);
-	} else if (WEXITSTATUS(st) && s->stage > 1 && s->rc != -FI_ECONNABORTED && s->rc != -FI_ENOMEM && !*log) { /* ENOMEM says it all */
+	} else if (WEXITSTATUS(st) && s->stage > 1 && s->rc != -FI_ECONNABORTED && s->rc != -FI_ENOMEM &&
+		   !*log) { /* ENOMEM says it all */
 		snprintf(what, sizeof(what), "failed without a word: %s", fi_strerror(-s->rc));
 		row_bad(text, idx, what, "");
 	}
@@ -466,8 +477,9 @@ static void row_run(const struct row *row)
 	g_worked += is_ok;
 	g_failed += !is_ok;
 	if (getenv("VERBOSE"))
-		printf("  %-60s %s (client: step %d, %s; server: step %d, %s)\n%s%s", text, is_ok ? "worked" : "ended", g_board->side[0].stage,
-		       fi_strerror(-g_board->side[0].rc), g_board->side[1].stage, fi_strerror(-g_board->side[1].rc), said[0], said[1]);
+		printf("  %-60s %s (client: step %d, %s; server: step %d, %s)\n%s%s", text, is_ok ? "worked" : "ended",
+		       g_board->side[0].stage, fi_strerror(-g_board->side[0].rc), g_board->side[1].stage,
+		       fi_strerror(-g_board->side[1].rc), said[0], said[1]);
 }
 
 static void rows_of(struct row row, bool all, const uint64_t *value, size_t cnt)
@@ -546,8 +558,11 @@ static void other_rows(bool all)
 	static const struct {
 		const char *name;
 		int resource;
-	} lim[] = {{"locked memory", RLIMIT_MEMLOCK}, {"pending signals", RLIMIT_SIGPENDING}, {"file locks", RLIMIT_LOCKS},
-		   {"message queues", RLIMIT_MSGQUEUE}, {"core", RLIMIT_CORE}};
+	} lim[] = {{"locked memory", RLIMIT_MEMLOCK},
+		   {"pending signals", RLIMIT_SIGPENDING},
+		   {"file locks", RLIMIT_LOCKS},
+		   {"message queues", RLIMIT_MSGQUEUE},
+		   {"core", RLIMIT_CORE}};
 	struct row row = {.name = "stack", .kind = K_STACK, .resource = RLIMIT_STACK, .must_work = true};
 
 	ROWS(row, 0, 16384, 65536, 262144);
@@ -571,7 +586,8 @@ static void other_rows(bool all)
 static void shm_rows(bool all, bool has_mounts)
 {
 	static const struct row rows[] = {
-		{.name = "missing", .opt = ""}, {.name = "read-only", .opt = "ro"}, {.name = "of 4 KiB", .opt = "size=4K"},
+		{.name = "missing", .opt = ""}, {.name = "read-only", .opt = "ro"},
+		{.name = "of 4 KiB", .opt = "size=4K"},
 		{.name = "of 1 MiB", .opt = "size=1M"}, {.name = "of one file", .opt = "size=64M,nr_inodes=2"},
 	};
 	static char opt[4096][32];

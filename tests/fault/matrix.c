@@ -110,7 +110,8 @@ static ssize_t post_atomic(struct cell *c, uint64_t i, void *desc)
 	struct fi_ioc ioc = {v, c->op->len / 8};
 	struct fi_rma_ioc to = {r->w->peer[1].mem + WINDOW * BUF_LEN, c->op->len / 8, r->w->peer[1].key};
 	struct fi_msg_atomic m = {.msg_iov = &ioc, .desc = &desc, .iov_count = 1, .addr = r->to[1], .rma_iov = &to,
-				  .rma_iov_count = 1, .datatype = FI_UINT64, .op = FI_SUM, .context = &c->ctx[i % WINDOW]};
+				  .rma_iov_count = 1, .datatype = FI_UINT64, .op = FI_SUM,
+				  .context = &c->ctx[i % WINDOW]};
 	struct fi_ioc res = {v + 64, c->op->len / 8}, cmp = {v + 128, c->op->len / 8};
 
 	for (uint32_t k = 0; k < c->op->len / 8; k++) {
@@ -141,8 +142,8 @@ static ssize_t post(struct cell *c, uint64_t i)
 		return post_write(c, i, desc);
 	case RIG_READ:
 		memset(buf_of(c, i), 0, c->op->len);
-		return fi_read(r->ep, buf_of(c, i), c->op->len, desc, r->to[1], r->w->peer[1].mem + i % WINDOW * BUF_LEN,
-			       r->w->peer[1].key, &c->ctx[i % WINDOW]);
+		return fi_read(r->ep, buf_of(c, i), c->op->len, desc, r->to[1],
+			       r->w->peer[1].mem + i % WINDOW * BUF_LEN, r->w->peer[1].key, &c->ctx[i % WINDOW]);
 	case RIG_ATOMIC:
 	case RIG_FETCH:
 	case RIG_COMPARE:
@@ -248,7 +249,8 @@ static void take(struct cell *c, uint64_t first, uint64_t n)
 		if (c->posted < n && c->posted - c->done < WINDOW && c->posted < c->done / WINDOW * WINDOW + WINDOW) {
 			uint64_t i = first + c->posted;
 
-			ssize_t ret = fi_trecv(r->ep, buf_of(c, i), BUF_LEN, fi_mr_desc(r->mr), r->to[0], i, 0, &c->ctx[i % WINDOW]);
+			ssize_t ret = fi_trecv(r->ep, buf_of(c, i), BUF_LEN, fi_mr_desc(r->mr), r->to[0], i, 0,
+					       &c->ctx[i % WINDOW]);
 
 			CHECK(!ret || ret == -FI_EAGAIN, "%s: receive %s", c->op->name, fi_strerror((int)-ret));
 			if (ret) {
@@ -265,8 +267,8 @@ static void take(struct cell *c, uint64_t first, uint64_t n)
 			continue;
 		CHECK(at < WINDOW && of_slot[at] != UINT64_MAX, "%s: a completion of nothing", c->op->name);
 		CHECK(len == c->op->len, "%s %llu: %zu bytes", c->op->name, (unsigned long long)of_slot[at], len);
-		CHECK(rig_is_filled(r->region + (size_t)at * BUF_LEN, len, seed_of(c, of_slot[at])) < 0, "%s %llu: wrong data",
-		      c->op->name, (unsigned long long)of_slot[at]);
+		CHECK(rig_is_filled(r->region + (size_t)at * BUF_LEN, len, seed_of(c, of_slot[at])) < 0,
+		      "%s %llu: wrong data", c->op->name, (unsigned long long)of_slot[at]);
 		of_slot[at] = UINT64_MAX;
 		c->done++;
 	}
@@ -377,7 +379,8 @@ static bool fault_cell(struct cell *c)
 	}
 	batch(c, n, BATCH);
 	is_enough = moved(c, f->counter);
-	CHECK(is_enough || f->until_ms, "%s: %s did not move in %llu operations", c->op->name, f->counter, (unsigned long long)n);
+	CHECK(is_enough || f->until_ms, "%s: %s did not move in %llu operations", c->op->name, f->counter,
+	      (unsigned long long)n);
 	cell_checks(c);
 	rig_sync(r);
 	rig_close(r);
@@ -392,7 +395,8 @@ static bool run_fault_cell(struct cell *c)
 	int tries = 1;
 
 	while (!fault_cell(c)) {
-		CHECK(tries < TRIES || c->job->stretch < STRETCH_MAX, "%s: %s never moved", c->op->name, c->job->fault->counter);
+		CHECK(tries < TRIES || c->job->stretch < STRETCH_MAX, "%s: %s never moved", c->op->name,
+		      c->job->fault->counter);
 		if (tries++ == TRIES)
 			return false;
 		rank_renew(r);
@@ -525,7 +529,8 @@ static int run_faults(const char *which, const char *only)
 			ret = run_fault(&j);
 			failed += ret != 0;
 			printf("%s %s %s %s %llu ms\n", ret ? "FAIL" : "pass", faults[f].name, j.udp ? "udp" : "shm",
-			       rig_prov()->gen[j.gen].label, (unsigned long long)((rig_now_ns() - start) / RIG_NS_PER_MS));
+			       rig_prov()->gen[j.gen].label,
+			       (unsigned long long)((rig_now_ns() - start) / RIG_NS_PER_MS));
 			fflush(stdout);
 		}
 	}
@@ -567,9 +572,9 @@ static int run_nth(const char *key, bool udp, unsigned gen, unsigned stride, uns
 			runs++;
 		}
 	}
-	printf("%s %s-nth %s %s: %u datagrams of %llu and %llu, %llu ms\n", failed ? "FAIL" : "pass", key, udp ? "udp" : "shm",
-	       rig_prov()->gen[gen].label, runs, (unsigned long long)most(w, 0), (unsigned long long)most(w, 1),
-	       (unsigned long long)((rig_now_ns() - start) / RIG_NS_PER_MS));
+	printf("%s %s-nth %s %s: %u datagrams of %llu and %llu, %llu ms\n", failed ? "FAIL" : "pass", key,
+	       udp ? "udp" : "shm", rig_prov()->gen[gen].label, runs, (unsigned long long)most(w, 0),
+	       (unsigned long long)most(w, 1), (unsigned long long)((rig_now_ns() - start) / RIG_NS_PER_MS));
 	fflush(stdout);
 	rig_world_free(w);
 	return failed != 0;
@@ -588,7 +593,8 @@ static int run_all_nth(unsigned stride, const char *only)
 /* faults [FAULT [OPERATION]] | nth [STRIDE [OPERATION]] */
 int main(int argc, char **argv)
 {
-	const char *what = argc > 1 ? argv[1] : "faults", *arg = argc > 2 ? argv[2] : NULL, *only = argc > 3 ? argv[3] : NULL;
+	const char *what = argc > 1 ? argv[1] : "faults", *arg = argc > 2 ? argv[2] : NULL,
+		   *only = argc > 3 ? argv[3] : NULL;
 
 	printf("SEED=%#llx\n", (unsigned long long)rig_seed());
 	if (!strcmp(what, "faults"))

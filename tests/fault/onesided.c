@@ -39,12 +39,12 @@ static struct place place_of(const struct rig *r, uint32_t rank, uint64_t off)
 }
 
 /* A post that has to wait waits. */
-#define POST(r_, call_)                                                                                                                               \
-	do {                                                                                                                                         \
-		ssize_t posted_;                                                                                                                     \
-		while ((posted_ = (call_)) == -FI_EAGAIN)                                                                                            \
-			rig_progress(r_);                                                                                                            \
-		CHECK(!posted_, "%s: %s", #call_, fi_strerror((int)-posted_));                                                                       \
+#define POST(r_, call_)                                                                                                \
+	do {                                                                                                           \
+		ssize_t posted_;                                                                                       \
+		while ((posted_ = (call_)) == -FI_EAGAIN)                                                              \
+			rig_progress(r_);                                                                              \
+		CHECK(!posted_, "%s: %s", #call_, fi_strerror((int)-posted_));                                         \
 	} while (0)
 
 static void await(struct rig *r, unsigned cnt)
@@ -68,7 +68,8 @@ static void put(struct rig *r, void *buf, size_t len, struct place at, struct fi
 	struct iovec iov = {buf, len};
 	struct fi_rma_iov rma = {at.at, len, at.key};
 	void *desc = fi_mr_desc(r->mr);
-	struct fi_msg_rma m = {.msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = at.to, .rma_iov = &rma, .rma_iov_count = 1, .context = ctx};
+	struct fi_msg_rma m = {.msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = at.to, .rma_iov = &rma,
+			       .rma_iov_count = 1, .context = ctx};
 
 	POST(r, fi_writemsg(r->ep, &m, FI_COMPLETION | FI_DELIVERY_COMPLETE));
 }
@@ -78,8 +79,8 @@ static void add_to(struct rig *r, uint64_t *operands, size_t cnt, struct place a
 	struct fi_ioc iov = {operands, cnt};
 	struct fi_rma_ioc rma = {at.at, cnt, at.key};
 	void *desc = fi_mr_desc(r->mr);
-	struct fi_msg_atomic m = {.msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = at.to, .rma_iov = &rma, .rma_iov_count = 1,
-				  .datatype = FI_UINT64, .op = FI_SUM, .context = ctx};
+	struct fi_msg_atomic m = {.msg_iov = &iov, .desc = &desc, .iov_count = 1, .addr = at.to, .rma_iov = &rma,
+				  .rma_iov_count = 1, .datatype = FI_UINT64, .op = FI_SUM, .context = ctx};
 
 	POST(r, fi_atomicmsg(r->ep, &m, FI_COMPLETION | FI_DELIVERY_COMPLETE));
 }
@@ -118,8 +119,10 @@ static void puts_and_gets(struct rig *r)
 		await(r, RANKS);
 		rig_sync(r); /* all is where it belongs */
 		for (uint32_t p = 0; p < RANKS; p++) {
-			CHECK(rig_is_filled(r->region + OWN_OFF(p), len, seed_of(r, r->rank, p, len)) < 0, "%zu bytes back from rank %u", len, p);
-			CHECK(rig_is_filled(r->region + SLOT_OFF(p), len, seed_of(r, p, r->rank, len)) < 0, "%zu bytes of rank %u", len, p);
+			CHECK(rig_is_filled(r->region + OWN_OFF(p), len, seed_of(r, r->rank, p, len)) < 0,
+			      "%zu bytes back from rank %u", len, p);
+			CHECK(rig_is_filled(r->region + SLOT_OFF(p), len, seed_of(r, p, r->rank, len)) < 0,
+			      "%zu bytes of rank %u", len, p);
 		}
 		rig_sync(r);
 	}
@@ -140,7 +143,8 @@ static void sums(struct rig *r)
 		unsigned posts = 0;
 
 		for (size_t i = 0; i < CNT; i += max)
-			add_to(r, add + i, MIN(max, CNT - i), place_of(r, (r->rank + n) % RANKS, (SUM + i) * 8), &ctx[posts++]);
+			add_to(r, add + i, MIN(max, CNT - i), place_of(r, (r->rank + n) % RANKS, (SUM + i) * 8),
+			       &ctx[posts++]);
 		await(r, posts);
 	}
 	rig_sync(r);
@@ -161,10 +165,11 @@ static void tickets(struct rig *r)
 	for (uint32_t i = 0; i < DRAWS; i++) {
 		volatile uint64_t *got = word_at(r, RESULT_OFF);
 
-		POST(r, fi_fetch_atomic(r->ep, word_at(r, OPERAND_OFF), 1, desc, word_at(r, RESULT_OFF), desc, at.to, at.at, at.key, FI_UINT64, FI_SUM,
-					&ctx));
+		POST(r, fi_fetch_atomic(r->ep, word_at(r, OPERAND_OFF), 1, desc, word_at(r, RESULT_OFF), desc, at.to,
+					at.at, at.key, FI_UINT64, FI_SUM, &ctx));
 		await(r, 1);
-		CHECK(*got < RANKS * DRAWS && (!i || *got > last), "ticket %llu after %llu", (unsigned long long)*got, (unsigned long long)last);
+		CHECK(*got < RANKS * DRAWS && (!i || *got > last), "ticket %llu after %llu", (unsigned long long)*got,
+		      (unsigned long long)last);
 		last = *got;
 		CHECK(!atomic_fetch_add(&r->w->word[last], 1), "ticket %llu was drawn twice", (unsigned long long)last);
 	}
@@ -181,8 +186,8 @@ static uint64_t swap_if(struct rig *r, struct place at, uint64_t is, uint64_t to
 
 	*word_at(r, OPERAND_OFF) = to;
 	*word_at(r, COMPARE_OFF) = is;
-	POST(r, fi_compare_atomic(r->ep, word_at(r, OPERAND_OFF), 1, desc, word_at(r, COMPARE_OFF), desc, word_at(r, RESULT_OFF), desc, at.to, at.at,
-				  at.key, FI_UINT64, FI_CSWAP, &ctx));
+	POST(r, fi_compare_atomic(r->ep, word_at(r, OPERAND_OFF), 1, desc, word_at(r, COMPARE_OFF), desc,
+				  word_at(r, RESULT_OFF), desc, at.to, at.at, at.key, FI_UINT64, FI_CSWAP, &ctx));
 	await(r, 1);
 	return *word_at(r, RESULT_OFF);
 }
@@ -206,7 +211,8 @@ static void critical_section(struct rig *r)
 		CHECK(swap_if(r, lock, me, 0) == me, "the lock is not mine");
 	}
 	rig_sync(r);
-	CHECK(r->rank != RANKS - 1 || word_at(r, 0)[GUARDED] == RANKS * ROUNDS, "%llu rounds", (unsigned long long)word_at(r, 0)[GUARDED]);
+	CHECK(r->rank != RANKS - 1 || word_at(r, 0)[GUARDED] == RANKS * ROUNDS, "%llu rounds",
+	      (unsigned long long)word_at(r, 0)[GUARDED]);
 }
 
 static int rank_main(struct rig *r, const void *arg)
@@ -240,7 +246,8 @@ static int run(const char *name, bool udp, const char *weather)
 	rig_world_free(w);
 	if (rig_shm_files())
 		ret = 1;
-	printf("%s onesided-%s %llu ms\n", ret ? "FAIL" : "pass", name, (unsigned long long)((rig_now_ns() - start) / RIG_NS_PER_MS));
+	printf("%s onesided-%s %llu ms\n", ret ? "FAIL" : "pass", name,
+	       (unsigned long long)((rig_now_ns() - start) / RIG_NS_PER_MS));
 	fflush(stdout);
 	return ret != 0;
 }

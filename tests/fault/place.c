@@ -83,7 +83,8 @@ static ssize_t post(struct rig *r, const struct item *it, uint32_t to, uint64_t 
 	case RIG_ATOMIC:
 		return fi_atomic(r->ep, out, 1, desc, r->to[to], p->mem + WORD_OFF, p->key, FI_UINT64, FI_SUM, ctx);
 	default: /* RIG_FETCH */
-		return fi_fetch_atomic(r->ep, out, 1, desc, out + 64, desc, r->to[to], p->mem + WORD_OFF, p->key, FI_UINT64, FI_SUM, ctx);
+		return fi_fetch_atomic(r->ep, out, 1, desc, out + 64, desc, r->to[to], p->mem + WORD_OFF, p->key,
+				       FI_UINT64, FI_SUM, ctx);
 	}
 }
 
@@ -117,7 +118,8 @@ static void one(struct rig *r, const struct item *it, uint32_t from, uint32_t to
 		if (it->act == RIG_READ)
 			rig_fill(r->region + IN_OFF, it->len, seed);
 		if (it->act == RIG_SEND)
-			OK(fi_trecv(r->ep, r->region + IN_OFF, it->len, fi_mr_desc(r->mr), FI_ADDR_UNSPEC, id, 0, &ctx));
+			OK(fi_trecv(r->ep, r->region + IN_OFF, it->len, fi_mr_desc(r->mr), FI_ADDR_UNSPEC, id, 0,
+				    &ctx));
 		atomic_fetch_add(&r->w->phase, 1);
 		if (it->act == RIG_SEND)
 			CHECK(!done(r, &ctx, what), "%s: failed", what);
@@ -157,7 +159,8 @@ static void publish(struct rig *r)
 
 static void meet(struct rig *r, uint32_t rank)
 {
-	CHECK(fi_av_insert(r->av, r->w->peer[rank].addr, 1, &r->to[rank], 0, NULL) == 1, "address of rank %u refused", rank);
+	CHECK(fi_av_insert(r->av, r->w->peer[rank].addr, 1, &r->to[rank], 0, NULL) == 1, "address of rank %u refused",
+	      rank);
 }
 
 /* Both ways with the first process, which shared memory does not reach. */
@@ -235,7 +238,8 @@ static int rank_main(struct rig *r, const void *arg)
 		first_life(r);
 		step_is(r, S_DEAD, true); /* which is its own end */
 	} else if (r->rank == RANK_NEXT) {
-		CHECK(!strcmp(rig_prov()->name, "efa") || !memcmp(r->w->peer[RANK_FIRST].addr, r->w->peer[RANK_NEXT].addr, 16),
+		CHECK(!strcmp(rig_prov()->name, "efa") ||
+			      !memcmp(r->w->peer[RANK_FIRST].addr, r->w->peer[RANK_NEXT].addr, 16),
 		      "the successor is at another place");
 		meet(r, RANK_STAYS);
 		second_life(r, arg);
@@ -250,7 +254,8 @@ static int rank_main(struct rig *r, const void *arg)
 		meet(r, RANK_NEXT);
 		before = rig_link_stat(r, "net_tx_dgrams");
 		second_life(r, arg);
-		CHECK(rig_link_stat(r, "shm_tx_pkts"), "the second process was to be reached by shared memory: %llu datagrams",
+		CHECK(rig_link_stat(r, "shm_tx_pkts"),
+		      "the second process was to be reached by shared memory: %llu datagrams",
 		      (unsigned long long)(rig_link_stat(r, "net_tx_dgrams") - before));
 	}
 	rig_close(r);
@@ -260,9 +265,10 @@ static int rank_main(struct rig *r, const void *arg)
 static int run(const struct args *a)
 {
 	/* two contexts: who comes second has the first one's */
-	static const char *const env[RANKS][5] = {[RANK_STAYS] = {"SOFTFABRIC_OPX", "contexts=2"},
-						  [RANK_FIRST] = {"SOFTFABRIC_OPX", "contexts=2", "SOFTFABRIC_NET", "udp"},
-						  [RANK_NEXT] = {"SOFTFABRIC_OPX", "contexts=2"}};
+	static const char *const env[RANKS][5] = {
+		[RANK_STAYS] = {"SOFTFABRIC_OPX", "contexts=2"},
+		[RANK_FIRST] = {"SOFTFABRIC_OPX", "contexts=2", "SOFTFABRIC_NET", "udp"},
+		[RANK_NEXT] = {"SOFTFABRIC_OPX", "contexts=2"}};
 	struct rig_world *w = rig_world_new(RANKS, rig_seed());
 	uint64_t start = rig_now_ns();
 	pid_t pid[RANKS];

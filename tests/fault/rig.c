@@ -186,7 +186,8 @@ int rig_await(pid_t *pid, uint32_t n, uint64_t limit_ms)
 				if (!pid[i])
 					continue;
 				if (!bad && limit_ms)
-					printf("    rank %u: still running after %llu ms\n", i, (unsigned long long)limit_ms);
+					printf("    rank %u: still running after %llu ms\n", i,
+					       (unsigned long long)limit_ms);
 				kill(pid[i], SIGKILL);
 				waitpid(pid[i], NULL, 0);
 				pid[i] = 0;
@@ -337,7 +338,8 @@ void rig_open(struct rig *r, size_t region_len)
 	me->key = fi_mr_key(r->mr);
 	rig_sync(r);
 	for (uint32_t i = 0; i < r->w->ranks; i++)
-		CHECK(fi_av_insert(r->av, r->w->peer[i].addr, 1, &r->to[i], 0, NULL) == 1, "address of rank %u refused", i);
+		CHECK(fi_av_insert(r->av, r->w->peer[i].addr, 1, &r->to[i], 0, NULL) == 1, "address of rank %u refused",
+		      i);
 }
 
 void rig_close_ep(struct rig *r)

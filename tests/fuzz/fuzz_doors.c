@@ -76,7 +76,8 @@ static void door_cassini_first(const struct view *v)
 	vni = le16_get(h.vni);
 	pid = le16_get(h.pid);
 	match_id = le32_get(h.initiator);
-	if (!vni || pid >= CASSINI_PID_CNT || match_id != CASSINI_MATCH_ID(CASSINI_MATCH_ID_PID(match_id), CASSINI_MATCH_ID_NIC(match_id)) ||
+	if (!vni || pid >= CASSINI_PID_CNT ||
+	    match_id != CASSINI_MATCH_ID(CASSINI_MATCH_ID_PID(match_id), CASSINI_MATCH_ID_NIC(match_id)) ||
 	    CASSINI_MATCH_ID_PID(match_id) >= CASSINI_PID_CNT) /* there is none */
 		return;
 	if (!cassini_put_check(v, cassini_put_word(vni, pid), match_id, &pkt))

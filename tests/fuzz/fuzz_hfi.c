@@ -80,7 +80,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* the short check is never the looser one */
 	FUZZ_CHECK(!is_plain || (why == HFI_DOOR_PASS && pkt.type == HFI_RCV_EAGER));
 	if (why == HFI_DOOR_PASS) {
-		FUZZ_CHECK(len <= HFI_MTU && h.dest_rx == 5 && hfi_hdr_tx(&h) == 6 && le16_get(h.jkey) == 100 && le16_get(h.hcrc) == 200);
+		FUZZ_CHECK(len <= HFI_MTU && h.dest_rx == 5 && hfi_hdr_tx(&h) == 6 && le16_get(h.jkey) == 100 &&
+			   le16_get(h.hcrc) == 200);
 		FUZZ_CHECK(be16_get(h.slid) == 4 && be16_get(h.dlid) == 3);
 		place(&f, &pkt);
 	}

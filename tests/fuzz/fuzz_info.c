@@ -73,7 +73,8 @@ static void drop_attrs(struct fuzz *f, struct fi_info *h)
 	if (n & 8)
 		free(h->domain_attr->name), free(h->domain_attr), h->domain_attr = NULL;
 	if (n & 16)
-		free(h->fabric_attr->name), free(h->fabric_attr->prov_name), free(h->fabric_attr), h->fabric_attr = NULL;
+		free(h->fabric_attr->name), free(h->fabric_attr->prov_name), free(h->fabric_attr),
+			h->fabric_attr = NULL;
 }
 
 static struct fi_info *hints_of(struct fuzz *f)

@@ -67,7 +67,8 @@ static void world_open(struct world *w)
 	FUZZ_CHECK(!fi_domain(w->fabric, info, &w->domain, NULL));
 	w->mem = calloc(1, MEM_LEN);
 	FUZZ_CHECK(!fi_mr_reg(w->domain, w->mem, MEM_LEN,
-			      FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &w->mr, NULL));
+			      FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0,
+			      &w->mr, NULL));
 	for (int i = 0; i < 2; i++) {
 		side_open(w, info, &w->side[i]);
 		len = sizeof(addr[i]);
@@ -112,8 +113,19 @@ struct call {
 
 static uint64_t flags_of(struct fuzz *f)
 {
-	static const uint64_t flag[] = {0, FI_COMPLETION, FI_INJECT, FI_DELIVERY_COMPLETE, FI_REMOTE_CQ_DATA, FI_MORE, FI_PEEK,
-					FI_CLAIM, FI_DISCARD, FI_MULTI_RECV, FI_FENCE, FI_TRANSMIT_COMPLETE, FI_MATCH_COMPLETE};
+	static const uint64_t flag[] = {0,
+					FI_COMPLETION,
+					FI_INJECT,
+					FI_DELIVERY_COMPLETE,
+					FI_REMOTE_CQ_DATA,
+					FI_MORE,
+					FI_PEEK,
+					FI_CLAIM,
+					FI_DISCARD,
+					FI_MULTI_RECV,
+					FI_FENCE,
+					FI_TRANSMIT_COMPLETE,
+					FI_MATCH_COMPLETE};
 	uint8_t n = fuzz_u8(f);
 
 	return n == 255 ? fuzz_u64(f) : flag[n % 13] | flag[n / 16 % 13];
@@ -145,14 +157,16 @@ static ssize_t do_atomic(struct fuzz *f, struct side *s, struct call *c)
 	if (fuzz_u8(f) % 3 == 0)
 		return fi_atomic(s->ep, c->buf, cnt, c->desc, c->to, c->raddr, c->rkey, dt, op, c->ctx);
 	if (fuzz_u8(f) % 2)
-		return fi_fetch_atomic(s->ep, c->buf, cnt, c->desc, c->buf, c->desc, c->to, c->raddr, c->rkey, dt, op, c->ctx);
-	return fi_compare_atomic(s->ep, c->buf, cnt, c->desc, c->buf, c->desc, c->buf, c->desc, c->to, c->raddr, c->rkey, dt, op,
-				 c->ctx);
+		return fi_fetch_atomic(s->ep, c->buf, cnt, c->desc, c->buf, c->desc, c->to, c->raddr, c->rkey, dt, op,
+				       c->ctx);
+	return fi_compare_atomic(s->ep, c->buf, cnt, c->desc, c->buf, c->desc, c->buf, c->desc, c->to, c->raddr,
+				 c->rkey, dt, op, c->ctx);
 }
 
 static ssize_t do_call(struct fuzz *f, struct side *s, struct call *c, uint8_t what)
 {
-	struct fi_msg_tagged t = {.msg_iov = &c->iov, .desc = &c->desc, .iov_count = 1, .addr = c->to, .tag = c->tag, .context = c->ctx};
+	struct fi_msg_tagged t = {.msg_iov = &c->iov, .desc = &c->desc, .iov_count = 1, .addr = c->to, .tag = c->tag,
+				  .context = c->ctx};
 	struct fi_msg m = {.msg_iov = &c->iov, .desc = &c->desc, .iov_count = 1, .addr = c->to, .context = c->ctx};
 
 	switch (what) {

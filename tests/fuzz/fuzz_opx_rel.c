@@ -7,8 +7,10 @@
 /* Keys and PSNs that get beyond the first check, most of the time. */
 static void forge_hdr(struct fuzz *f, const struct opx_flow *flow, struct hfi_hdr *h)
 {
-	static const uint8_t ops[] = {OPX_UD, OPX_UD, OPX_UD, OPX_MSG_EAGER, OPX_TAG_EAGER, OPX_RZV_DATA, OPX_DONE, OPX_MSG_RZV_RTS};
-	const uint64_t keys[] = {flow->rx_key, flow->rx_key_offer ? flow->rx_key_offer : flow->rx_key_next, flow->tx_key, flow->cookie};
+	static const uint8_t ops[] = {OPX_UD,	     OPX_UD,	   OPX_UD,   OPX_MSG_EAGER,
+				      OPX_TAG_EAGER, OPX_RZV_DATA, OPX_DONE, OPX_MSG_RZV_RTS};
+	const uint64_t keys[] = {flow->rx_key, flow->rx_key_offer ? flow->rx_key_offer : flow->rx_key_next,
+				 flow->tx_key, flow->cookie};
 	uint8_t how = fuzz_u8(f);
 
 	fuzz_get(f, h, sizeof(*h));
@@ -21,7 +23,8 @@ static void forge_hdr(struct fuzz *f, const struct opx_flow *flow, struct hfi_hd
 	if (how & 8)
 		h->psn_tx = le32_put((flow->rx_psn + (le32_get(h->psn_tx) & 0xf)) & HFI_PSN_MASK);
 	if (how & 16)
-		h->w[0] = le64_put(((flow->tx_una + (le64_get(h->w[0]) & 0x1f)) & HFI_PSN_MASK) | (uint64_t)(fuzz_u8(f) & 0x3f) << 32);
+		h->w[0] = le64_put(((flow->tx_una + (le64_get(h->w[0]) & 0x1f)) & HFI_PSN_MASK) |
+				   (uint64_t)(fuzz_u8(f) & 0x3f) << 32);
 	if (how & 32)
 		h->imm = le32_put(flow->serial - (fuzz_u8(f) & 3));
 }

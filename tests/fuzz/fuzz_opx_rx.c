@@ -62,7 +62,8 @@ static ssize_t do_call(struct fuzz *f, struct play *p, int by, fi_addr_t to, siz
 	case 8: return fi_writedata(ep, buf, len, NULL, 5, to, at, WORLD_KEY, ctx);
 	case 9: return fi_atomic(ep, buf, len / 8 % 100, NULL, to, at, WORLD_KEY, FI_UINT64, FI_SUM, ctx);
 	case 10:
-		return fi_fetch_atomic(ep, buf, len / 16 % 100, NULL, buf + len / 2, NULL, to, at, WORLD_KEY, FI_INT32, FI_MIN, ctx);
+		return fi_fetch_atomic(ep, buf, len / 16 % 100, NULL, buf + len / 2, NULL, to, at, WORLD_KEY, FI_INT32,
+				       FI_MIN, ctx);
 	default: return fi_read(ep, buf, len, NULL, to, at, WORLD_KEY_RO, ctx);
 	}
 }
@@ -118,7 +119,8 @@ static uint32_t handle(struct fuzz *f, struct play *p)
 /* A length or an offset: near an end of something, or anything. */
 static uint64_t number(struct fuzz *f, struct play *p)
 {
-	const uint64_t near[] = {0, 1, 64, 2048, WORLD_MR_LEN, 8192, 16384, 65535, p->at, UINT64_MAX, 1ull << 63, UINT32_MAX};
+	const uint64_t near[] = {0,	1,     64,    2048,	  WORLD_MR_LEN, 8192,
+				 16384, 65535, p->at, UINT64_MAX, 1ull << 63,	UINT32_MAX};
 	uint8_t n = fuzz_u8(f);
 
 	return n == 255 ? fuzz_u64(f) : n & 128 ? fuzz_u16(f) : near[n % ARRAY_SIZE(near)] + (n >> 4 & 3) - 1;
@@ -141,7 +143,8 @@ static uint32_t pieces(struct fuzz *f, struct play *p, uint8_t *out, uint64_t le
 		uint64_t part = i + 1 == cnt ? len : MIN(len, (uint64_t)fuzz_u16(f));
 
 		len -= part;
-		piece[i] = (struct opx_piece){.addr = le64_put((uintptr_t)p->w.mem), .len = le64_put(part), .key = le32_put(fuzz_u8(f))};
+		piece[i] = (struct opx_piece){.addr = le64_put((uintptr_t)p->w.mem), .len = le64_put(part),
+					      .key = le32_put(fuzz_u8(f))};
 	}
 	if (fuzz_u8(f) == 0)
 		piece[0].len = le64_put(fuzz_u64(f));
@@ -249,9 +252,14 @@ static void cut(struct view *v, const uint8_t *first, uint32_t first_len, uint32
 
 static void forge(struct fuzz *f, struct play *p)
 {
-	static const uint8_t ops[] = {OPX_RZV_CTS, OPX_RZV_DATA, OPX_RZV_DATA, OPX_RMA, OPX_ATOMIC, OPX_DONE, OPX_MP_EAGER_NTH, OPX_MSG_INJECT,
-				      OPX_MSG_EAGER, OPX_MSG_MP_EAGER_FIRST, OPX_MSG_RZV_RTS, OPX_TAG_INJECT, OPX_TAG_EAGER,
-				      OPX_TAG_MP_EAGER_FIRST, OPX_TAG_RZV_RTS};
+	static const uint8_t ops[] = {OPX_RZV_CTS,	OPX_RZV_DATA,
+				      OPX_RZV_DATA,	OPX_RMA,
+				      OPX_ATOMIC,	OPX_DONE,
+				      OPX_MP_EAGER_NTH, OPX_MSG_INJECT,
+				      OPX_MSG_EAGER,	OPX_MSG_MP_EAGER_FIRST,
+				      OPX_MSG_RZV_RTS,	OPX_TAG_INJECT,
+				      OPX_TAG_EAGER,	OPX_TAG_MP_EAGER_FIRST,
+				      OPX_TAG_RZV_RTS};
 	struct opx_ep *ep = world_ep(&p->w, 0);
 	uint8_t payload[256] = {0}, how = fuzz_u8(f), opcode = ops[fuzz_u8(f) % ARRAY_SIZE(ops)], aux = fuzz_u8(f);
 	struct hfi_hdr h = world_hdr(&p->w, opcode, aux, (uint32_t)fuzz_u64(f));

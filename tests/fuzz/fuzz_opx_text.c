@@ -8,7 +8,8 @@ static void select_unit(struct fuzz *f, const char *text)
 {
 	struct hfi_unit_attr units[HFI_UNIT_MAX] = {0};
 	int cnt = fuzz_u8(f) % (HFI_UNIT_MAX + 1), unit;
-	struct opx_where where = {.cpu = fuzz_u8(f) % 8, .numa_node = fuzz_u8(f) % 3 - 1, .cpu_cnt = 8, .numa_max = fuzz_u8(f) % 3 - 1};
+	struct opx_where where = {.cpu = fuzz_u8(f) % 8, .numa_node = fuzz_u8(f) % 3 - 1, .cpu_cnt = 8,
+				  .numa_max = fuzz_u8(f) % 3 - 1};
 	char err[64];
 
 	for (int i = 0; i < cnt; i++)
@@ -16,8 +17,8 @@ static void select_unit(struct fuzz *f, const char *text)
 						  .state = fuzz_u8(f) % 2 ? HFI_PORT_ACTIVE : HFI_PORT_DOWN};
 	memset(err, 'x', sizeof(err));
 	unit = opx_select_unit(text, &where, units, cnt, err, sizeof(err));
-	FUZZ_CHECK(unit == OPX_UNIT_DEFAULT || (unit >= 0 && unit < cnt && units[unit].state == HFI_PORT_ACTIVE) || unit == -FI_EINVAL ||
-		   unit == -FI_ENODEV);
+	FUZZ_CHECK(unit == OPX_UNIT_DEFAULT || (unit >= 0 && unit < cnt && units[unit].state == HFI_PORT_ACTIVE) ||
+		   unit == -FI_EINVAL || unit == -FI_ENODEV);
 	FUZZ_CHECK(unit >= 0 || strnlen(err, sizeof(err)) < sizeof(err));
 }
 
@@ -46,7 +47,8 @@ static void room(const char *text)
 	cnt = hfi_unit_cnt(err, sizeof(err));
 	FUZZ_CHECK(cnt <= HFI_UNIT_MAX && strnlen(err, sizeof(err)) < sizeof(err));
 	for (int i = 0; i < cnt; i++)
-		FUZZ_CHECK(!hfi_unit_query(i, &attr) && attr.unit == i && attr.mtu <= HFI_MTU && attr.pkey_cnt <= ARRAY_SIZE(attr.pkeys));
+		FUZZ_CHECK(!hfi_unit_query(i, &attr) && attr.unit == i && attr.mtu <= HFI_MTU &&
+			   attr.pkey_cnt <= ARRAY_SIZE(attr.pkeys));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

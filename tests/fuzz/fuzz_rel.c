@@ -8,7 +8,9 @@
 
 static uint64_t said;
 
-/* A datagram that fits the pair of @n with its peer but for what the fuzzer changes: else everything ends at the nonce. */
+/*
+ * A datagram that fits the pair of @n with its peer but for what the fuzzer changes: else everything ends at the nonce.
+ */
 static size_t forge(struct fuzz *f, struct rig *g, uint8_t *buf, size_t cap)
 {
 	size_t len = fuzz_u16(f) % cap;
@@ -25,13 +27,17 @@ static size_t forge(struct fuzz *f, struct rig *g, uint8_t *buf, size_t cap)
 	return len;
 }
 
-/* HELLO or an ICMP error as the fuzzer likes it, but for what lets it in: our nonce, the half of the last answer, the quoted nonce. */
+/*
+ * HELLO or an ICMP error as the fuzzer likes it, but for what lets it in: our nonce, the half of the last answer, the
+ * quoted nonce.
+ */
 static void forge_hello(struct fuzz *f, struct rig *g, const struct link_addr *src)
 {
 	struct link_peer *peer = g->n[0].peers;
 	struct rel_pkt pkt = {.type = fuzz_u8(f) & 1 ? REL_HELLO : REL_HELLO_ACK};
 	uint8_t how = fuzz_u8(f), buf[sizeof(struct rel_base) + sizeof(struct rel_hello)];
-	struct carrier_error e = {.err = how & 8 ? EMSGSIZE : ECONNREFUSED, .mtu = fuzz_u16(f), .quote = buf, .quote_len = sizeof(buf)};
+	struct carrier_error e = {.err = how & 8 ? EMSGSIZE : ECONNREFUSED, .mtu = fuzz_u16(f), .quote = buf,
+				  .quote_len = sizeof(buf)};
 
 	pkt.hello.half = fuzz_u8(f);
 	pkt.hello.echo_half = how & 1 ? said : fuzz_u8(f);
@@ -71,7 +77,8 @@ static size_t put_recs(struct fuzz *f, uint8_t *p, uint32_t frame)
 	if (is_seg && idx == cnt - 1)
 		len = last;
 	for (int i = 0; i < (is_seg ? 1 : 1 + idx % 8); i++) {
-		struct rel_rec rec = {.frame = le32_put(frame + (uint32_t)i), .len = le16_put(len), .kind = how & 2 ? LINK_K_BULK : LINK_K_NIC, .flags = is_seg};
+		struct rel_rec rec = {.frame = le32_put(frame + (uint32_t)i), .len = le16_put(len),
+				      .kind = how & 2 ? LINK_K_BULK : LINK_K_NIC, .flags = is_seg};
 
 		memcpy(p + at, &rec, sizeof(rec));
 		at += sizeof(rec);
@@ -101,7 +108,9 @@ static size_t put_naks(struct fuzz *f, uint8_t *p, const struct rel_peer *rp)
 	return cnt * sizeof(struct rel_nak);
 }
 
-/* A datagram, or up to 255 that differ in their numbers only, of a pair that node 0 has: it knows what the pair is at. */
+/*
+ * A datagram, or up to 255 that differ in their numbers only, of a pair that node 0 has: it knows what the pair is at.
+ */
 static void forge_pair(struct fuzz *f, struct rig *g)
 {
 	static const uint8_t types[] = {REL_DATA, REL_DATA, REL_DATA, REL_NAK, REL_NAK, REL_ACK, REL_ACK, REL_BYE};
@@ -123,7 +132,9 @@ static void forge_pair(struct fuzz *f, struct rig *g)
 	pkt.ack = near_to(f, peer->rel->tx_una);
 	pkt.sack[0] = how & 16 ? fuzz_u64(f) : 0;
 	pkt.echo = (uint16_t)near_to(f, peer->rel->tx_no - 3u);
-	pkt.seq = near_to(f, pkt.type == REL_NAK ? peer->rel->nak_rx : pkt.type == REL_ACK ? peer->rel->nak_una : peer->rel->rx_next);
+	pkt.seq = near_to(f, pkt.type == REL_NAK   ? peer->rel->nak_rx
+			     : pkt.type == REL_ACK ? peer->rel->nak_una
+						   : peer->rel->rx_next);
 	if (pkt.type == REL_NAK)
 		len += put_naks(f, buf + len, peer->rel);
 	for (; times; times--, pkt.seq++, pkt.tx++, frame++) {
@@ -148,13 +159,15 @@ static void check_quotas(const struct rig *g)
 		const struct rel_peer *rp = peer->rel;
 
 		if (rp)
-			FUZZ_CHECK(rp->quota.used[REL_Q_ASM] <= REL_ASM_PEER && rp->quota.used[REL_Q_STASH] <= REL_RCVBUF + REL_DGRAM_MAX &&
+			FUZZ_CHECK(rp->quota.used[REL_Q_ASM] <= REL_ASM_PEER &&
+				   rp->quota.used[REL_Q_STASH] <= REL_RCVBUF + REL_DGRAM_MAX &&
 				   rp->quota.used[REL_Q_EARLY] <= 16384 && rp->quota.used[REL_Q_NAK] <= 16384);
 	}
 }
 
 /* The half that node 0 gave last: the fuzzer's sender can hear its answers. */
-static enum sim_fate hear(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf, size_t len)
+static enum sim_fate hear(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf,
+			  size_t len)
 {
 	const struct rig *g = ctx;
 	struct rel_pkt pkt;

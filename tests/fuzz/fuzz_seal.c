@@ -90,7 +90,8 @@ static void make(struct fuzz *f)
 {
 	struct dgram *d = &w.d[w.cnt % DGRAMS];
 
-	*d = (struct dgram){.who = fuzz_u8(f) % ARRAY_SIZE(w.tx), .src = fuzz_u8(f) % 3, .dst = fuzz_u8(f) % 8 ? 0 : 1, .len = fuzz_u16(f) % (BODY_MAX + 1)};
+	*d = (struct dgram){.who = fuzz_u8(f) % ARRAY_SIZE(w.tx), .src = fuzz_u8(f) % 3, .dst = fuzz_u8(f) % 8 ? 0 : 1,
+			    .len = fuzz_u16(f) % (BODY_MAX + 1)};
 	if (fuzz_u8(f) % 4 == 0)
 		w.tx[d->who].count += fuzz_u16(f);
 	d->count = w.tx[d->who].count;
@@ -165,7 +166,8 @@ static void send_own(struct fuzz *f)
 static void quote(struct fuzz *f)
 {
 	uint8_t buf[CARRIER_QUOTE_MAX], how = fuzz_u8(f);
-	struct carrier_error e = {.err = how & 1 ? EMSGSIZE : ECONNREFUSED, .mtu = fuzz_u16(f), .quote = how & 2 ? buf : NULL};
+	struct carrier_error e = {.err = how & 1 ? EMSGSIZE : ECONNREFUSED, .mtu = fuzz_u16(f),
+				  .quote = how & 2 ? buf : NULL};
 	bool is_ours = !e.quote;
 	unsigned was = w.errors;
 

@@ -126,7 +126,8 @@ static void receive(const char *path)
 			got++;
 	for (size_t i = 0; i < sizeof(w.mem); i++)
 		touched += w.mem[i / LEN][i % LEN] != 0;
-	printf("received %d touched %d vni_not_found %llu\n", got, touched, (unsigned long long)counter("rmu_ptl_invld_vni_cntr"));
+	printf("received %d touched %d vni_not_found %llu\n", got, touched,
+	       (unsigned long long)counter("rmu_ptl_invld_vni_cntr"));
 }
 
 static void send_all(const char *path)
@@ -149,7 +150,8 @@ static void send_all(const char *path)
 		ssize_t ret;
 
 		do {
-			ret = i % 2 ? fi_write(w.ep, out, LEN, NULL, to, 0, p.key, NULL) : fi_send(w.ep, out, 100, NULL, to, NULL);
+			ret = i % 2 ? fi_write(w.ep, out, LEN, NULL, to, 0, p.key, NULL)
+				    : fi_send(w.ep, out, 100, NULL, to, NULL);
 			if (ret == -FI_EAGAIN)
 				next_done();
 		} while (ret == -FI_EAGAIN);

@@ -440,7 +440,9 @@ static void side_main(const struct cfg *cfg, struct pair *p, int me, int fd)
 	cpu_pin(cfg->cpu[me]);
 	for (int i = 0; i < p->env_cnt; i++)
 		putenv((char *)p->env[i]);
-	opt.cq_wait = cfg->test == TEST_WAKE_CQ ? FI_WAIT_UNSPEC : cfg->test == TEST_WAKE_FD ? FI_WAIT_FD : FI_WAIT_NONE;
+	opt.cq_wait = cfg->test == TEST_WAKE_CQ	  ? FI_WAIT_UNSPEC
+		      : cfg->test == TEST_WAKE_FD ? FI_WAIT_FD
+						  : FI_WAIT_NONE;
 	opt.cntr = cfg->test == TEST_WAKE_CNTR;
 	opt.auto_progress = p->auto_progress;
 	if (p->depth > 512)
@@ -493,7 +495,8 @@ static bool pair_start(const struct cfg *cfg, struct pair *p)
 		close(sv[1]);
 		p->fd[me] = sv[0];
 	}
-	return io_try(p->fd[0], &name[0], sizeof(name[0]), false) && io_try(p->fd[1], &name[1], sizeof(name[1]), false) &&
+	return io_try(p->fd[0], &name[0], sizeof(name[0]), false) &&
+	       io_try(p->fd[1], &name[1], sizeof(name[1]), false) &&
 	       io_try(p->fd[0], &name[1], sizeof(name[1]), true) && io_try(p->fd[1], &name[0], sizeof(name[0]), true);
 }
 
@@ -505,7 +508,8 @@ static bool pair_turn(const struct cfg *cfg, struct pair *p, uint64_t ops, struc
 	bool is_idle = cfg->test == TEST_PUT_IDLE; /* the second says nothing then */
 
 	if (!io_try(p->fd[0], &order, sizeof(order), true) || !io_try(p->fd[1], &order, sizeof(order), true) ||
-	    !io_try(p->fd[0], answer, sizeof(*answer), false) || (!is_idle && !io_try(p->fd[1], &other, sizeof(other), false)))
+	    !io_try(p->fd[0], answer, sizeof(*answer), false) ||
+	    (!is_idle && !io_try(p->fd[1], &other, sizeof(other), false)))
 		return false;
 	p->ns_per_op = answer->ns_per_op;
 	return true;
@@ -657,9 +661,12 @@ static void args_get(int argc, char **argv, struct cfg *cfg)
 	}
 	if (cfg->test == TEST_NUM || (!cfg->pair_cnt && cfg->test < TEST_PLACE) ||
 	    cfg->rounds < 1 || cfg->rounds > ROUND_MAX) {
-		fprintf(stderr, "usage: bench_ofi -t lat|lat_dirty|wake_cq|wake_cntr|wake_fd|bw|bw_busy|rate|put|put_idle|place|version -s SIZE [-n "
-				"ROUNDS] [-c CPU,CPU] "
-				"[-p PROVIDER [-d DEPTH] [-u UNEXPECTED] [-a] [-e NAME=VALUE]...]...\n");
+		fprintf(stderr,
+			"usage: bench_ofi -t "
+			"lat|lat_dirty|wake_cq|wake_cntr|wake_fd|bw|bw_busy|rate|put|put_idle|place|version -s SIZE "
+			"[-n "
+			"ROUNDS] [-c CPU,CPU] "
+			"[-p PROVIDER [-d DEPTH] [-u UNEXPECTED] [-a] [-e NAME=VALUE]...]...\n");
 		exit(1);
 	}
 }

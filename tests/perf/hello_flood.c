@@ -50,7 +50,8 @@ static struct link_room room;
 
 static int side_open(struct side *s, void *ctx)
 {
-	struct link_port_attr pa = {.nonce = (uint32_t)rng_entropy() | 1, .cls = LINK_RELIABLE, .no_shm = true, .ops = &ops, .ctx = ctx};
+	struct link_port_attr pa = {.nonce = (uint32_t)rng_entropy() | 1, .cls = LINK_RELIABLE, .no_shm = true,
+				    .ops = &ops, .ctx = ctx};
 	struct link_node_attr na = {.lock = &s->lock, .room = &room};
 	int rc;
 
@@ -92,7 +93,8 @@ static int stranger_open(uint32_t i, const struct link_addr *victim)
 
 	memcpy(&to.sin_addr, victim->ip + 12, 4);
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &len, sizeof(len));
-	if (fd < 0 || bind(fd, (struct sockaddr *)&from, sizeof(from)) || connect(fd, (struct sockaddr *)&to, sizeof(to)))
+	if (fd < 0 || bind(fd, (struct sockaddr *)&from, sizeof(from)) ||
+	    connect(fd, (struct sockaddr *)&to, sizeof(to)))
 		_exit(1);
 	return fd;
 }
@@ -111,7 +113,11 @@ static void hello(int fd, const struct rel_pkt *pkt)
 static void stranger_speak(int fd, uint32_t i, const struct link_addr *victim)
 {
 	struct rel_pkt pkt = {.type = REL_HELLO,
-			      .hello = {.half = i, .src_nonce = i % 9973 + 1, .dst_nonce = victim->nonce, .serial = 1, .cls = LINK_RELIABLE}};
+			      .hello = {.half = i,
+					.src_nonce = i % 9973 + 1,
+					.dst_nonce = victim->nonce,
+					.serial = 1,
+					.cls = LINK_RELIABLE}};
 	uint8_t buf[256];
 	struct rel_pkt got;
 	ssize_t len;
@@ -227,13 +233,15 @@ int main(int argc, char **argv)
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	qsort(r.connect_ns, r.connects, sizeof(*r.connect_ns), by_size);
-	printf("%u,gap_us,%llu,connect_us,%llu,connect_max_us,%llu,connects,%u,failed,%u,peers,%u,half,%u,close_ms,%llu\n", rate,
-	       (unsigned long long)(r.gap_ns / NS_PER_US), (unsigned long long)(r.connects ? r.connect_ns[r.connects / 2] / NS_PER_US : 0),
-	       (unsigned long long)(r.connects ? r.connect_ns[r.connects - 1] / NS_PER_US : 0), r.connects, r.failed, r.peers_max, r.half_max,
-	       (unsigned long long)(r.close_ns / NS_PER_MS));
+	printf("%u,gap_us,%llu,connect_us,%llu,connect_max_us,%llu,connects,%u,"
+	       "failed,%u,peers,%u,half,%u,close_ms,%llu\n",
+	       rate, (unsigned long long)(r.gap_ns / NS_PER_US),
+	       (unsigned long long)(r.connects ? r.connect_ns[r.connects / 2] / NS_PER_US : 0),
+	       (unsigned long long)(r.connects ? r.connect_ns[r.connects - 1] / NS_PER_US : 0), r.connects, r.failed,
+	       r.peers_max, r.half_max, (unsigned long long)(r.close_ns / NS_PER_MS));
 	if (!is_check)
 		return 0;
 	/* what they may keep here is bounded, everybody else gets in, and nobody is waited for */
-	return r.failed || !r.connects || r.half_max > REL_HALF_MAX || r.peers_max > SOCKS * REL_PLACE_MAX + r.connects ||
-	       r.close_ns > 5 * NS_PER_SEC;
+	return r.failed || !r.connects || r.half_max > REL_HALF_MAX ||
+	       r.peers_max > SOCKS * REL_PLACE_MAX + r.connects || r.close_ns > 5 * NS_PER_SEC;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // See cassini_inifake.h.
 #include "cassini_inifake.h"
+#include "nic/cassini/cassini_tgt.h"
 
 struct inifake g_inifake;
 
@@ -33,7 +34,8 @@ static int frame_take(struct link_peer *peer, const struct iovec *iov, int iov_c
 	return 0;
 }
 
-int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len, const struct iovec *iov, int iov_cnt, void *cookie)
+int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size_t hdr_len, const struct iovec *iov,
+	      int iov_cnt, void *cookie)
 {
 	struct iovec all[1 + LINK_IOV_MAX] = {{(void *)(uintptr_t)hdr, hdr_len}};
 
@@ -340,8 +342,13 @@ struct cassini_pkt_in sent_pkt(unsigned i)
 
 void answer(struct world *w, unsigned i, uint8_t rc, uint8_t list, const void *data, uint32_t len)
 {
-	struct cassini_pkt_in pkt = {
-		.op = CASSINI_PKT_REPLY, .rc = rc, .ptl_list = list, .handle = sent_pkt(i).handle, .request_len = len, .vni = FAKE_VNI, .pid = 7};
+	struct cassini_pkt_in pkt = {.op = CASSINI_PKT_REPLY,
+				     .rc = rc,
+				     .ptl_list = list,
+				     .handle = sent_pkt(i).handle,
+				     .request_len = len,
+				     .vni = FAKE_VNI,
+				     .pid = 7};
 	struct view v = view_of(data, data ? len : 0);
 
 	cassini_ini_reply(&w->dom, &w->peer[1], &pkt, &v);

@@ -3,7 +3,7 @@
 #ifndef SF_TESTS_UNIT_CASSINI_NOTGT_H
 #define SF_TESTS_UNIT_CASSINI_NOTGT_H
 
-#include "nic/cassini/cassini_int.h"
+#include "nic/cassini/cassini_tgt.h"
 #include "unit.h"
 
 static struct {

@@ -61,8 +61,9 @@ void expect_state(struct end *e)
 void dom_open(struct end *e)
 {
 	struct cassini_dom_attr dom = {.vni = VNI, .pid = PID};
-	struct cassini_le_attr le = {.list = CASSINI_PRIORITY, .flags = LE_QUIET | CASSINI_LE_EVENT_COMM_DISABLE, .start = e->mem, .length = MEM_LEN,
-				     .match_id = CASSINI_MATCH_ID_ANY, .ignore_bits = UINT64_MAX};
+	struct cassini_le_attr le = {.list = CASSINI_PRIORITY, .flags = LE_QUIET | CASSINI_LE_EVENT_COMM_DISABLE,
+				     .start = e->mem, .length = MEM_LEN, .match_id = CASSINI_MATCH_ID_ANY,
+				     .ignore_bits = UINT64_MAX};
 
 	assert_int_equal(cassini_dom_open(e->lni, &dom, &e->dom), 0);
 	e->region = pte_new(e, REGION, false, false);
@@ -217,7 +218,8 @@ struct cassini_event expect(struct cassini_eq *eq, enum cassini_event_type type,
 	struct cassini_event ev = next_of(eq);
 
 	if (ev.type != type || ev.rc != rc)
-		print_message("event %u %s in place of %u %s\n", ev.type, cassini_rc_str(ev.rc), type, cassini_rc_str(rc));
+		print_message("event %u %s in place of %u %s\n", ev.type, cassini_rc_str(ev.rc), type,
+			      cassini_rc_str(rc));
 	assert_int_equal(ev.type, type);
 	assert_int_equal(ev.rc, rc);
 	return ev;
@@ -236,8 +238,8 @@ void fill(uint8_t *p, size_t len, unsigned salt)
 
 void msg_append(struct end *e, enum cassini_list list, uint32_t flags, void *start, uint64_t len, uint64_t user_ptr)
 {
-	struct cassini_le_attr le = {.list = list, .flags = LE_QUIET | flags, .start = start, .length = len, .match_id = CASSINI_MATCH_ID_ANY,
-				     .ignore_bits = UINT64_MAX, .user_ptr = user_ptr};
+	struct cassini_le_attr le = {.list = list, .flags = LE_QUIET | flags, .start = start, .length = len,
+				     .match_id = CASSINI_MATCH_ID_ANY, .ignore_bits = UINT64_MAX, .user_ptr = user_ptr};
 
 	assert_int_equal(cassini_append(e->msg, &le, NULL), 0);
 }

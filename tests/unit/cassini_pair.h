@@ -21,7 +21,8 @@
 #define REGION	    20u  /* pid_idx of a PTE without matching over all of mem */
 #define MSG	    0u   /* matching */
 #define SRC	    255u /* where a rendezvous is fetched */
-#define LE_QUIET    (CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE | CASSINI_LE_OP_PUT | CASSINI_LE_OP_GET)
+#define LE_QUIET                                                                                                       \
+	(CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE | CASSINI_LE_OP_PUT | CASSINI_LE_OP_GET)
 #define GET_BITS    0x5500000000ULL
 
 enum path { PATH_SHM, PATH_SIM, PATH_LOSSY, PATH_NUM };
@@ -79,8 +80,8 @@ void msg_append(struct end *e, enum cassini_list list, uint32_t flags, void *sta
 /** rput() - A rendezvous of @len bytes from a to b, number @i. */
 void rput(uint32_t len, uint32_t eager, unsigned i);
 
-#define UNTIL(cond_)                                                                                                                                   \
-	for (g_until_ns = now_ns() + (g_w.sim ? SIM_NS : REAL_NS); !(cond_);)                                                                            \
+#define UNTIL(cond_)                                                                                                   \
+	for (g_until_ns = now_ns() + (g_w.sim ? SIM_NS : REAL_NS); !(cond_);)                                          \
 	turn()
 
 /** pair_env() - The room; before the first test. */

@@ -46,7 +46,8 @@ void cassini_ct_add(struct cassini_ct *ct, uint64_t success, uint64_t failure)
 	ct->failure += failure;
 }
 
-int cassini_answer(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const void *data, size_t len)
+int cassini_answer(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
+		   const void *data, size_t len)
 {
 	struct tf_answer *a = &g_tf.answer[g_tf.answer_cnt++ % TF_MAX];
 
@@ -78,7 +79,8 @@ struct quota_source *link_peer_source(const struct link_peer *peer)
 
 void link_offer_missed(struct link_port *p, struct link_peer *peer, uint32_t key) {}
 
-int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, size_t len, uint64_t raddr, uint32_t key, void *cookie)
+int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, size_t len, uint64_t raddr,
+	      uint32_t key, void *cookie)
 {
 	if (g_tf.bulk_rc)
 		return g_tf.bulk_rc;
@@ -145,7 +147,8 @@ void tf_close(void)
 	assert_int_equal(mem_live_count(), t->live);
 }
 
-struct cassini_le_attr tf_attr(enum cassini_list list, uint32_t flags, void *start, uint64_t len, uint64_t bits, uint64_t user_ptr)
+struct cassini_le_attr tf_attr(enum cassini_list list, uint32_t flags, void *start, uint64_t len, uint64_t bits,
+			       uint64_t user_ptr)
 {
 	return (struct cassini_le_attr){
 		.list = list,
@@ -158,7 +161,8 @@ struct cassini_le_attr tf_attr(enum cassini_list list, uint32_t flags, void *sta
 	};
 }
 
-struct cassini_le *tf_append(enum cassini_list list, uint32_t flags, void *start, uint64_t len, uint64_t bits, uint64_t user_ptr)
+struct cassini_le *tf_append(enum cassini_list list, uint32_t flags, void *start, uint64_t len, uint64_t bits,
+			     uint64_t user_ptr)
 {
 	struct cassini_le_attr attr = tf_attr(list, flags, start, len, bits, user_ptr);
 	struct cassini_le *le;

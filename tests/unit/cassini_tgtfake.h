@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "nic/cassini/cassini_int.h"
+#include "nic/cassini/cassini_tgt.h"
 
 #define TF_MAX	   256
 #define TF_IDX	   5u /* where the PTE is mapped */
@@ -62,7 +62,8 @@ extern char g_tf_src[TF_BIG], g_tf_dst[TF_BIG + 64], g_tf_over[TF_BIG + 64];
 #define TF_MATCHING  ((struct cassini_pte_opts){.is_matching = true})
 #define TF_FLOWCTRL  ((struct cassini_pte_opts){.is_matching = true, .en_flowctrl = true})
 #define TF_RECV	     (CASSINI_LE_OP_PUT | CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_USE_ONCE | CASSINI_LE_EVENT_LINK_DISABLE)
-#define TF_BUFFER    (CASSINI_LE_OP_PUT | CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_NO_TRUNCATE | CASSINI_LE_EVENT_LINK_DISABLE)
+#define TF_BUFFER    (CASSINI_LE_OP_PUT | CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_NO_TRUNCATE | \
+		      CASSINI_LE_EVENT_LINK_DISABLE)
 #define TF_WINDOW    (CASSINI_LE_OP_PUT | CASSINI_LE_OP_GET | CASSINI_LE_EVENT_LINK_DISABLE)
 
 /** tf_open() - A PTE of @opts, ENABLED, with an EQ of @slots (4 more for flow control) and @les list entries. */
@@ -70,8 +71,10 @@ void tf_open(struct cassini_pte_opts opts, uint32_t slots, uint32_t les);
 /** tf_close() - Nothing may be left. */
 void tf_close(void);
 /** tf_attr() - Entry on @list for @bits (exact) of any initiator. */
-struct cassini_le_attr tf_attr(enum cassini_list list, uint32_t flags, void *start, uint64_t len, uint64_t bits, uint64_t user_ptr);
-struct cassini_le *tf_append(enum cassini_list list, uint32_t flags, void *start, uint64_t len, uint64_t bits, uint64_t user_ptr);
+struct cassini_le_attr tf_attr(enum cassini_list list, uint32_t flags, void *start, uint64_t len, uint64_t bits,
+			       uint64_t user_ptr);
+struct cassini_le *tf_append(enum cassini_list list, uint32_t flags, void *start, uint64_t len, uint64_t bits,
+			     uint64_t user_ptr);
 /** tf_pkt() - A packet of the peer with @bits, @len bytes asked for. */
 struct cassini_pkt_in tf_pkt(enum cassini_pkt_op op, uint64_t bits, uint32_t len);
 /** tf_send() - Show it with the payload at @data. Return: the verdict. */

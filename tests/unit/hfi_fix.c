@@ -124,7 +124,8 @@ struct hfi_stats stats_now(void)
 struct link_port *pair_port(int (*on_frame)(void *ctx, struct link_peer *peer, const struct view *frame))
 {
 	static struct link_ops ops;
-	struct link_port_attr attr = {.node = g_fix.hfi->node, .port = g_fix.from.port, .nonce = 1, .cls = LINK_RAW, .by_place = true, .ops = &ops};
+	struct link_port_attr attr = {.node = g_fix.hfi->node, .port = g_fix.from.port, .nonce = 1, .cls = LINK_RAW,
+				      .by_place = true, .ops = &ops};
 	struct link_port *port;
 
 	ops.on_frame = on_frame;

@@ -128,7 +128,8 @@ void pair_threads(bool has_threads)
 
 static void side_open(struct side *s, int unit)
 {
-	struct hfi_open_attr attr = {.unit = unit, .lock = &s->lock, .no_thread = !is_threaded, .world = sim_world(g_w.sim), .no_shm = g_w.path == PATH_UDP};
+	struct hfi_open_attr attr = {.unit = unit, .lock = &s->lock, .no_thread = !is_threaded,
+				     .world = sim_world(g_w.sim), .no_shm = g_w.path == PATH_UDP};
 
 	s->got = calloc(GOT_MAX, sizeof(*s->got));
 	assert_non_null(s->got);

@@ -80,8 +80,8 @@ int send_pkt(struct side *s, uint32_t psn, const void *buf, size_t len);
 struct hfi_stats stats_of(const struct side *s);
 void fill(uint8_t *p, size_t len, unsigned salt);
 
-#define UNTIL(cond_)                                                                                                                                   \
-	for (g_until_ns = now_ns() + (g_w.sim ? SIM_NS : REAL_NS * unit_slow()); !(cond_);)                                                              \
+#define UNTIL(cond_)                                                                                                   \
+	for (g_until_ns = now_ns() + (g_w.sim ? SIM_NS : REAL_NS * unit_slow()); !(cond_);)                            \
 	turn()
 
 #endif

@@ -63,9 +63,10 @@ void fake_reset(int cnt)
 		struct hfi_unit_attr *u = &g_fake.unit[i];
 
 		*u = (struct hfi_unit_attr){
-			.unit = i, .lid = (uint16_t)(i + 1), .state = HFI_PORT_ACTIVE, .numa_node = -1, .nctxts = 8, .credits = 160,
-			.mtu = 8192, .speed_bps = 100000000000, .vendor_id = 0x8086, .device_id = 0x24f0, .revision = 0x11,
-			.rcvhdrq_cnt = 2048, .pkeys = {HFI_PKEY_DEFAULT}, .pkey_cnt = 1,
+			.unit = i, .lid = (uint16_t)(i + 1), .state = HFI_PORT_ACTIVE, .numa_node = -1, .nctxts = 8,
+			.credits = 160, .mtu = 8192, .speed_bps = 100000000000, .vendor_id = 0x8086,
+			.device_id = 0x24f0, .revision = 0x11, .rcvhdrq_cnt = 2048, .pkeys = {HFI_PKEY_DEFAULT},
+			.pkey_cnt = 1,
 		};
 		snprintf(u->name, sizeof(u->name), "hfi1_%d", i);
 	}
@@ -369,7 +370,8 @@ void opx_stats_closed(const struct opx_ep *ep)
 	(void)ep;
 }
 
-int opx_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags)
+int opx_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr,
+		     uint64_t flags)
 {
 	(void)domain, (void)dt, (void)op, (void)attr, (void)flags;
 	return -FI_EOPNOTSUPP;

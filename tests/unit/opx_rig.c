@@ -163,8 +163,9 @@ void rig_node_close(struct rig *g, uint32_t i, bool is_killed)
 
 void rig_open(struct rig *g, uint32_t cnt, uint64_t seed, int where)
 {
-	*g = (struct rig){.cnt = cnt, .is_local = where != RIG_FAR, .is_admitted = where == RIG_NEAR, .nth = -1, .max_len = 600, .usec_max = 500, .pre_ack = 64, .now = NS_PER_SEC,
-			  .burst = 1, .latency = RIG_LATENCY};
+	*g = (struct rig){.cnt = cnt, .is_local = where != RIG_FAR, .is_admitted = where == RIG_NEAR, .nth = -1,
+			  .max_len = 600, .usec_max = 500, .pre_ack = 64, .now = NS_PER_SEC, .burst = 1,
+			  .latency = RIG_LATENCY};
 	rng_seed(&g->rng, seed);
 	TAILQ_INIT(&g->wire);
 	for (uint32_t i = 0; i < cnt; i++)
@@ -298,14 +299,17 @@ static void rig_drive(struct rig *g, uint32_t i)
 		struct rig_peer *p = rig_peer(g, i, k);
 
 		while (p->want && !p->is_blocked) {
-			static const unsigned kind[] = {0, OPX_POST_REF, OPX_POST_CONTROL, OPX_POST_ACK, OPX_POST_REF | OPX_POST_CONTROL, 0, 0, 0};
+			static const unsigned kind[] = {
+				0, OPX_POST_REF, OPX_POST_CONTROL, OPX_POST_ACK, OPX_POST_REF | OPX_POST_CONTROL, 0, 0,
+				0};
 			uint32_t len = rng_below(&g->rng, 20) ? (uint32_t)rng_below(&g->rng, g->max_len + 1) : HFI_MTU;
 			uint32_t pkts = 1;
 			int rc;
 
 			if (!g->is_local && rng_below(&g->rng, 10) == 0) {
 				pkts = MIN(1 + (uint32_t)rng_below(&g->rng, HFI_SDMA_PKTS), p->want);
-				rc = rig_sdma(g, i, k, pkts, 64 * (1 + (uint32_t)rng_below(&g->rng, 4)), rng_below(&g->rng, 2));
+				rc = rig_sdma(g, i, k, pkts, 64 * (1 + (uint32_t)rng_below(&g->rng, 4)),
+					      rng_below(&g->rng, 2));
 			} else {
 				rc = rig_post(g, i, k, len, kind[rng_below(&g->rng, ARRAY_SIZE(kind))]);
 			}
@@ -323,7 +327,8 @@ static void rig_drive(struct rig *g, uint32_t i)
 static bool rig_show(struct rig_node *n, const struct rig_pkt *p, bool is_service)
 {
 	struct hfi_hdr hdr = p->hdr;
-	struct hfi_pkt pkt = {.src = n->dst[p->from], .hdr = &hdr, .data = view_of(p->data, p->len), .is_service = is_service};
+	struct hfi_pkt pkt = {.src = n->dst[p->from], .hdr = &hdr, .data = view_of(p->data, p->len),
+			      .is_service = is_service};
 
 	pkt.type = le32_get(hdr.kdeth) >> 26 & 3 ? HFI_RCV_EXPECTED : HFI_RCV_EAGER;
 	if (is_service)
@@ -449,11 +454,13 @@ static void rig_dump(struct rig *g)
 
 			if (!p->is_used)
 				continue;
-			print_message("%u -> %u: state %u doom %u want %u blocked %d tx [%u, %u) sent %u out %u cwnd %u resends %u serial %u | "
-				      "rx %u ahead %u | ids tx %u/%u rx %u/%u | listed %d wants %d fruitless %u\n",
-				      i, k, f->state, f->doom, p->want, p->is_blocked, f->tx_una, f->tx_psn, flow_sent_psn(f), f->bytes_out, f->cwnd,
-				      f->resends, f->serial, f->rx_psn, f->ahead_cnt, p->tx_stream, p->tx_id, p->rx_stream, p->rx_id, f->is_listed,
-				      f->wants_room, f->fruitless);
+			print_message(
+				"%u -> %u: state %u doom %u want %u blocked %d tx [%u, %u) sent %u out %u cwnd %u "
+				"resends %u serial %u | "
+				"rx %u ahead %u | ids tx %u/%u rx %u/%u | listed %d wants %d fruitless %u\n",
+				i, k, f->state, f->doom, p->want, p->is_blocked, f->tx_una, f->tx_psn, flow_sent_psn(f),
+				f->bytes_out, f->cwnd, f->resends, f->serial, f->rx_psn, f->ahead_cnt, p->tx_stream,
+				p->tx_id, p->rx_stream, p->rx_id, f->is_listed, f->wants_room, f->fruitless);
 		}
 	}
 }

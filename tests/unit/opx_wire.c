@@ -19,7 +19,8 @@ static void wire_put(struct rig *g, struct rig_pkt *p)
 		TAILQ_INSERT_HEAD(&g->wire, p, link);
 }
 
-static struct rig_pkt *wire_pkt(uint32_t from, uint32_t to, const struct hfi_hdr *h, const struct iovec *iov, int iov_cnt)
+static struct rig_pkt *wire_pkt(uint32_t from, uint32_t to, const struct hfi_hdr *h, const struct iovec *iov,
+				int iov_cnt)
 {
 	uint32_t len = 0, at = 0;
 	struct rig_pkt *p;
@@ -41,8 +42,8 @@ static struct rig_pkt *wire_pkt(uint32_t from, uint32_t to, const struct hfi_hdr
 }
 
 /* @wait: ns before it leaves. */
-static void wire_send(struct rig *g, uint32_t from, uint32_t to, const struct hfi_hdr *h, const struct iovec *iov, int iov_cnt,
-		      uint64_t wait)
+static void wire_send(struct rig *g, uint32_t from, uint32_t to, const struct hfi_hdr *h, const struct iovec *iov,
+		      int iov_cnt, uint64_t wait)
 {
 	struct rig_pkt *p = wire_pkt(from, to, h, iov, iov_cnt);
 	enum rig_fate fate = RIG_PASS;
@@ -172,7 +173,8 @@ int hfi_dst_connect(struct hfi_dst *dst)
 
 void hfi_dst_hdr(const struct hfi_dst *dst, struct hfi_hdr *out)
 {
-	*out = (struct hfi_hdr){.psn_tx = le32_put((dst->from->idx + 1) << 24), .qp = 0x80, .dest_rx = (uint8_t)dst->to};
+	*out = (struct hfi_hdr){.psn_tx = le32_put((dst->from->idx + 1) << 24), .qp = 0x80,
+				.dest_rx = (uint8_t)dst->to};
 }
 
 void hfi_doorbell(struct hfi_ctxt *c)
@@ -302,7 +304,8 @@ bool rig_sdma_step(struct hfi_ctxt *c)
 	if (s->req.tids)
 		hfi_tid_hdr(&h, s->req.tids, s->req.tid_off + off);
 	for (int i = 0; i < s->req.iov_cnt && n < s->req.fragsize; i++) {
-		uint32_t len = (uint32_t)s->iov[i].iov_len, skip = MIN(off, len), take = MIN(len - skip, s->req.fragsize - n);
+		uint32_t len = (uint32_t)s->iov[i].iov_len, skip = MIN(off, len),
+			 take = MIN(len - skip, s->req.fragsize - n);
 
 		memcpy(buf + n, (char *)s->iov[i].iov_base + skip, take);
 		off -= skip;

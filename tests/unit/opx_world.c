@@ -48,8 +48,11 @@ static void mr_open(struct world *w)
 {
 	w->mem = calloc(1, WORLD_MR_LEN);
 	assert_non_null(w->mem);
-	assert_int_equal(fi_mr_reg(w->domain, w->mem, WORLD_MR_LEN, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, WORLD_KEY, 0, &w->mr[0], NULL), 0);
-	assert_int_equal(fi_mr_reg(w->domain, w->mem, WORLD_MR_LEN, FI_REMOTE_READ, 0, WORLD_KEY_RO, 0, &w->mr[1], NULL), 0);
+	assert_int_equal(fi_mr_reg(w->domain, w->mem, WORLD_MR_LEN, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, WORLD_KEY, 0,
+				   &w->mr[0], NULL),
+			 0);
+	assert_int_equal(
+		fi_mr_reg(w->domain, w->mem, WORLD_MR_LEN, FI_REMOTE_READ, 0, WORLD_KEY_RO, 0, &w->mr[1], NULL), 0);
 }
 
 /* Both directions of every pair. */
@@ -92,7 +95,8 @@ static struct fi_info *world_info(unsigned how)
 static void unit_open(struct world *w)
 {
 	struct opx_domain *d = container_of(w->domain, struct opx_domain, kit.fid);
-	struct hfi_open_attr attr = {.unit = d->unit, .lock = &d->kit.lock, .no_shm = !d->params.shm_enable, .no_thread = true};
+	struct hfi_open_attr attr = {.unit = d->unit, .lock = &d->kit.lock, .no_shm = !d->params.shm_enable,
+				     .no_thread = true};
 
 	assert_int_equal(hfi_open(&attr, &d->hfi[d->unit]), 0);
 	atomic_store(&d->idle_hfi, d->hfi[d->unit]);

@@ -12,7 +12,8 @@ static uint8_t g_mem[MIB], g_local[MIB];
 static void ask(struct link_peer *peer, uint32_t cnt, uint32_t key, uint64_t len)
 {
 	for (uint32_t i = 0; i < cnt && !peer->dead; i++) {
-		struct bulk_pkt pkt = {.type = BULK_T_GET, .id = i, .tag = i, .key = key, .addr = (uintptr_t)g_mem, .len = len};
+		struct bulk_pkt pkt = {.type = BULK_T_GET, .id = i, .tag = i, .key = key, .addr = (uintptr_t)g_mem,
+				       .len = len};
 		uint8_t buf[BULK_HDR_MAX];
 		struct view v = view_of(buf, (uint32_t)bulk_pkt_encode(&pkt, buf));
 
@@ -59,8 +60,9 @@ static void bulk__deaf_peers_hold_up_nobody(void **state)
 			ask(&g_deaf[i], 400, 1, 64); /* refusals */
 		}
 		beset = honest(100, key, true);
-		print_message("%s: 100 operations in %u polls, beset in %u; %u answers, %u streams, %u chunks\n", mode_name[m], alone, beset,
-			      slab_used(&b->replies), slab_used(&b->streams), slab_used(&b->bufs));
+		print_message("%s: 100 operations in %u polls, beset in %u; %u answers, %u streams, %u chunks\n",
+			      mode_name[m], alone, beset, slab_used(&b->replies), slab_used(&b->streams),
+			      slab_used(&b->bufs));
 		assert_true(beset <= 2 * alone);
 		assert_in_range(b->replies.cap, 0, 65536 + 32768 + DEAF * 1024);
 		assert_in_range(b->streams.cap, 0, 4096 + DEAF * 8);

@@ -58,7 +58,8 @@ static void meddle(void *obj, void *arg)
 
 	for (int i = 0; i < 2 && op->help_key && l->tab[i]; i++) {
 		memcpy(l->tab[i] + OFF_SLOT + 64 * 400, l->tab[i] + OFF_SLOT, 8); /* of a process that lives: us */
-		put32(l->tab[i] + OFF_SLOT + 64 * 400 + OFF_LEASE, rng_chance(l->r, 0.5) ? op->help_key % BULK_ENTRY_MIN + 1 : 0);
+		put32(l->tab[i] + OFF_SLOT + 64 * 400 + OFF_LEASE,
+		      rng_chance(l->r, 0.5) ? op->help_key % BULK_ENTRY_MIN + 1 : 0);
 	}
 	if (rng_chance(l->r, 0.1))
 		bulk_on_frame(fp.port[0].bulk, &fp.peer[0][1], &v);
@@ -72,7 +73,8 @@ static void spoil(struct look *l, uint32_t key)
 		put32(l->tab[i] + 28, 512); /* slots in use */
 		put32(l->tab[i] + OFF_PARTIAL, rng_chance(r, 0.5));
 		if (rng_chance(r, 0.3))
-			put32(l->tab[i] + OFF_ENTRY + key % BULK_ENTRY_MIN * 32 + OFF_KEY, rng_chance(r, 0.5) ? key : 0);
+			put32(l->tab[i] + OFF_ENTRY + key % BULK_ENTRY_MIN * 32 + OFF_KEY,
+			      rng_chance(r, 0.5) ? key : 0);
 	}
 	fp.shm[0][1].has_no_cma = rng_chance(r, 0.1);
 	fp.shm[1][0].has_no_cma = rng_chance(r, 0.1);
@@ -85,7 +87,8 @@ static void one_event(struct look *l, struct fp_done *d, bool *is_busy, uint32_t
 
 	switch (rng_below(l->r, 6)) {
 	case 0:
-		if (!is_busy[i] && !bulk(0, 1, rng_chance(l->r, 0.8) ? LINK_GET : LINK_PUT, g_local[i], MIB, g_mem, key, &d[i]))
+		if (!is_busy[i] &&
+		    !bulk(0, 1, rng_chance(l->r, 0.8) ? LINK_GET : LINK_PUT, g_local[i], MIB, g_mem, key, &d[i]))
 			is_busy[i] = true;
 		break;
 	case 1:

@@ -512,7 +512,8 @@ static struct bulk_op *ask(uint32_t key, struct fp_done *d)
 {
 	memset(g_local[0], 0, MIB);
 	*d = (struct fp_done){0};
-	assert_int_equal(link_bulk(&fp.port[0], &fp.peer[0][1], LINK_GET, g_local[0], MIB, (uintptr_t)g_mem[0], key, d), 0);
+	assert_int_equal(link_bulk(&fp.port[0], &fp.peer[0][1], LINK_GET, g_local[0], MIB, (uintptr_t)g_mem[0], key, d),
+			 0);
 	return TAILQ_FIRST(&fp.port[0].bulk->active);
 }
 

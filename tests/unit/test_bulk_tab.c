@@ -337,7 +337,8 @@ static void image_new(int out, int in)
 
 static void image_old(uint64_t id, int out, int in)
 {
-	char a[16], b[16], c = 'o', *argv[] = {(char *)(uintptr_t)"test_bulk_tab", (char *)(uintptr_t)"image", a, b, NULL};
+	char a[16], b[16], c = 'o',
+			   *argv[] = {(char *)(uintptr_t) "test_bulk_tab", (char *)(uintptr_t) "image", a, b, NULL};
 	struct bulk_tab *tab;
 
 	alarm(60);
@@ -681,7 +682,8 @@ static void tab__exit(void **state)
 		static struct bulk_tab *own, *parents;
 
 		alarm(60);
-		if (bulk_tab_create(id, &own) || bulk_tab_attach(fp.node[1].bulk_id, &parents) || files_named(name) != 1)
+		if (bulk_tab_create(id, &own) || bulk_tab_attach(fp.node[1].bulk_id, &parents) ||
+		    files_named(name) != 1)
 			_exit(1);
 		exit(0);
 	}

@@ -56,7 +56,10 @@ static void addr__mapping(void **state)
 	addr_is(&a, 0xffff, "10.1.255.255", 20480);
 	assert_int_equal(hostpart_ip(&a, 0x10000, ip, &base), -ENETUNREACH); /* not in the network */
 	assert_int_equal(addr_init(&a, "net=10.0.0.0/8;map=5->192.0.2.5,6 ->10.0.0.7", "10.1.2.3", err), -EINVAL);
-	assert_int_equal(addr_init(&a, "net=10.1.0.0/16;map=5->192.0.2.5, 0x10->192.0.2.5:40000,7->fd00::7,8->[fd00::8]:20000", "10.1.2.3", err), 0);
+	assert_int_equal(
+		addr_init(&a, "net=10.1.0.0/16;map=5->192.0.2.5, 0x10->192.0.2.5:40000,7->fd00::7,8->[fd00::8]:20000",
+			  "10.1.2.3", err),
+		0);
 	addr_is(&a, 5, "192.0.2.5", 20480);
 	addr_is(&a, 16, "192.0.2.5", 40000);
 	addr_is(&a, 0x203, "10.1.2.3", 20480);

@@ -26,46 +26,46 @@ static bool swaps(unsigned how, bool less, bool equal, bool greater)
 	return table[how];
 }
 
-#define REF_INT(type_, c_)                                                                                                             \
-	case type_: {                                                                                                                  \
-		c_ t, a, b;                                                                                                            \
-		memcpy(&t, target->b, sizeof(t));                                                                                      \
-		memcpy(&a, op1->b, sizeof(a));                                                                                         \
-		memcpy(&b, op2->b, sizeof(b));                                                                                         \
-		const bool is_cswap = amo->op == CASSINI_AMO_CSWAP && swaps(amo->cswap, b < t, b == t, b > t);                          \
-		const c_ result[CASSINI_AMO_OP_NUM] = {                                                                                \
-			[CASSINI_AMO_MIN] = a < t ? a : t,                                                                             \
-			[CASSINI_AMO_MAX] = a > t ? a : t,                                                                             \
-			[CASSINI_AMO_SUM] = (c_)((uint64_t)a + (uint64_t)t),                                                           \
-			[CASSINI_AMO_LOR] = t || a,                                                                                    \
-			[CASSINI_AMO_LAND] = t && a,                                                                                   \
-			[CASSINI_AMO_LXOR] = (t && !a) || (!t && a),                                                                   \
-			[CASSINI_AMO_BOR] = (c_)(t | a),                                                                               \
-			[CASSINI_AMO_BAND] = (c_)(t & a),                                                                              \
-			[CASSINI_AMO_BXOR] = (c_)(t ^ a),                                                                              \
-			[CASSINI_AMO_SWAP] = a,                                                                                        \
-			[CASSINI_AMO_CSWAP] = is_cswap ? a : t,                                                                        \
-			[CASSINI_AMO_AXOR] = (c_)((t & (c_)~b) ^ a),                                                                   \
-		};                                                                                                                     \
-		memcpy(target->b, &result[amo->op], sizeof(t));                                                                        \
-		break;                                                                                                                 \
+#define REF_INT(type_, c_)                                                                                             \
+	case type_: {                                                                                                  \
+		c_ t, a, b;                                                                                            \
+		memcpy(&t, target->b, sizeof(t));                                                                      \
+		memcpy(&a, op1->b, sizeof(a));                                                                         \
+		memcpy(&b, op2->b, sizeof(b));                                                                         \
+		const bool is_cswap = amo->op == CASSINI_AMO_CSWAP && swaps(amo->cswap, b<t, b == t, b> t);            \
+		const c_ result[CASSINI_AMO_OP_NUM] = {                                                                \
+			[CASSINI_AMO_MIN] = a < t ? a : t,                                                             \
+			[CASSINI_AMO_MAX] = a > t ? a : t,                                                             \
+			[CASSINI_AMO_SUM] = (c_)((uint64_t)a + (uint64_t)t),                                           \
+			[CASSINI_AMO_LOR] = t || a,                                                                    \
+			[CASSINI_AMO_LAND] = t && a,                                                                   \
+			[CASSINI_AMO_LXOR] = (t && !a) || (!t && a),                                                   \
+			[CASSINI_AMO_BOR] = (c_)(t | a),                                                               \
+			[CASSINI_AMO_BAND] = (c_)(t & a),                                                              \
+			[CASSINI_AMO_BXOR] = (c_)(t ^ a),                                                              \
+			[CASSINI_AMO_SWAP] = a,                                                                        \
+			[CASSINI_AMO_CSWAP] = is_cswap ? a : t,                                                        \
+			[CASSINI_AMO_AXOR] = (c_)((t & (c_)~b) ^ a),                                                   \
+		};                                                                                                     \
+		memcpy(target->b, &result[amo->op], sizeof(t));                                                        \
+		break;                                                                                                 \
 	}
 
-#define REF_FP(type_, c_, n_)                                                                                                          \
-	case type_: {                                                                                                                  \
-		c_ t[2] = {0}, a[2] = {0}, b[2] = {0};                                                                                 \
-		memcpy(t, target->b, (n_) * sizeof(c_));                                                                               \
-		memcpy(a, op1->b, (n_) * sizeof(c_));                                                                                  \
-		memcpy(b, op2->b, (n_) * sizeof(c_));                                                                                  \
-		const bool eq = b[0] == t[0] && b[1] == t[1];                                                                          \
-		c_ sum[2] = {t[0] + a[0], t[1] + a[1]};                                                                                \
-		if (amo->op == CASSINI_AMO_SUM)                                                                                        \
-			memcpy(target->b, sum, (n_) * sizeof(c_));                                                                     \
-		else if ((amo->op == CASSINI_AMO_MIN && a[0] < t[0]) || (amo->op == CASSINI_AMO_MAX && a[0] > t[0]) ||                 \
-			 amo->op == CASSINI_AMO_SWAP ||                                                                                \
-			 (amo->op == CASSINI_AMO_CSWAP && swaps(amo->cswap, b[0] < t[0], eq, b[0] > t[0])))                            \
-			memcpy(target->b, op1->b, (n_) * sizeof(c_));                                                                  \
-		break;                                                                                                                 \
+#define REF_FP(type_, c_, n_)                                                                                          \
+	case type_: {                                                                                                  \
+		c_ t[2] = {0}, a[2] = {0}, b[2] = {0};                                                                 \
+		memcpy(t, target->b, (n_) * sizeof(c_));                                                               \
+		memcpy(a, op1->b, (n_) * sizeof(c_));                                                                  \
+		memcpy(b, op2->b, (n_) * sizeof(c_));                                                                  \
+		const bool eq = b[0] == t[0] && b[1] == t[1];                                                          \
+		c_ sum[2] = {t[0] + a[0], t[1] + a[1]};                                                                \
+		if (amo->op == CASSINI_AMO_SUM)                                                                        \
+			memcpy(target->b, sum, (n_) * sizeof(c_));                                                     \
+		else if ((amo->op == CASSINI_AMO_MIN && a[0] < t[0]) || (amo->op == CASSINI_AMO_MAX && a[0] > t[0]) || \
+			 amo->op == CASSINI_AMO_SWAP ||                                                                \
+			 (amo->op == CASSINI_AMO_CSWAP && swaps(amo->cswap, b[0]<t[0], eq, b[0]> t[0])))               \
+			memcpy(target->b, op1->b, (n_) * sizeof(c_));                                                  \
+		break;                                                                                                 \
 	}
 
 static void reference(const struct cassini_amo_in *amo, union val *target, const union val *op1, const union val *op2)
@@ -100,7 +100,8 @@ static void reference(const struct cassini_amo_in *amo, union val *target, const
 
 static bool is_valid(const struct cassini_amo_in *amo)
 {
-	static const unsigned ops[CASSINI_AMO_OP_NUM] = {REALS, REALS, NUMBERS, 0, INTS, INTS, INTS, INTS, INTS, INTS, NUMBERS, 0, INTS};
+	static const unsigned ops[CASSINI_AMO_OP_NUM] = {REALS, REALS, NUMBERS, 0,	 INTS, INTS, INTS,
+							 INTS,	INTS,  INTS,	NUMBERS, 0,    INTS};
 	static const unsigned cswaps[CASSINI_CSWAP_NUM] = {ALL, NUMBERS, REALS, REALS, REALS, REALS};
 
 	return (amo->op == CASSINI_AMO_CSWAP ? cswaps[amo->cswap] : ops[amo->op]) >> amo->type & 1;
@@ -115,16 +116,44 @@ static bool is_float32(unsigned type)
 
 static double fp_special(unsigned i, bool is_32)
 {
-	const double v[VAL_CNT] = {0.0, -0.0, 1.0, -1.0, NAN, -NAN, INFINITY, -INFINITY, is_32 ? FLT_MAX : DBL_MAX, is_32 ? -FLT_MAX : -DBL_MAX,
-				   is_32 ? FLT_MIN : DBL_MIN, is_32 ? FLT_TRUE_MIN : DBL_TRUE_MIN, is_32 ? FLT_EPSILON : DBL_EPSILON, 0.1, 1e10, -3.75};
+	const double v[VAL_CNT] = {0.0,
+				   -0.0,
+				   1.0,
+				   -1.0,
+				   NAN,
+				   -NAN,
+				   INFINITY,
+				   -INFINITY,
+				   is_32 ? FLT_MAX : DBL_MAX,
+				   is_32 ? -FLT_MAX : -DBL_MAX,
+				   is_32 ? FLT_MIN : DBL_MIN,
+				   is_32 ? FLT_TRUE_MIN : DBL_TRUE_MIN,
+				   is_32 ? FLT_EPSILON : DBL_EPSILON,
+				   0.1,
+				   1e10,
+				   -3.75};
 
 	return v[i];
 }
 
 static union val value(struct rng *r, unsigned type)
 {
-	static const uint64_t ints[VAL_CNT] = {0, 1, UINT64_MAX, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff,
-					       INT64_MAX, 1ULL << 63, 0x5555555555555555, 0xaaaaaaaaaaaaaaaa};
+	static const uint64_t ints[VAL_CNT] = {0,
+					       1,
+					       UINT64_MAX,
+					       0x7f,
+					       0x80,
+					       0xff,
+					       0x7fff,
+					       0x8000,
+					       0xffff,
+					       0x7fffffff,
+					       0x80000000,
+					       0xffffffff,
+					       INT64_MAX,
+					       1ULL << 63,
+					       0x5555555555555555,
+					       0xaaaaaaaaaaaaaaaa};
 	unsigned i = (unsigned)rng_below(r, 2 * VAL_CNT), k = (unsigned)rng_below(r, VAL_CNT);
 	union val v = {.w = {rng_u64(r), rng_u64(r)}};
 
@@ -158,12 +187,13 @@ static void expect_same(const struct cassini_amo_in *amo, const union val *got, 
 		return;
 	if (is_fp && amo->op == CASSINI_AMO_SUM) {
 		for (unsigned i = 0; i < size / part; i++)
-			if (memcmp(got->b + i * part, want->b + i * part, part) && !(is_nan(amo->type, got, i) && is_nan(amo->type, want, i)))
+			if (memcmp(got->b + i * part, want->b + i * part, part) &&
+			    !(is_nan(amo->type, got, i) && is_nan(amo->type, want, i)))
 				fail_msg("op %u type %u part %u", amo->op, amo->type, i);
 		return;
 	}
-	fail_msg("op %u type %u cswap %u: %#llx, not %#llx", amo->op, amo->type, amo->cswap, (unsigned long long)got->w[0],
-		 (unsigned long long)want->w[0]);
+	fail_msg("op %u type %u cswap %u: %#llx, not %#llx", amo->op, amo->type, amo->cswap,
+		 (unsigned long long)got->w[0], (unsigned long long)want->w[0]);
 }
 
 static void check_one(struct rng *r, struct cassini_amo_in *amo)
@@ -203,7 +233,8 @@ static void cassini_amo_exec__every_op_on_every_type(void **state)
 	for (unsigned op = 0; op < CASSINI_AMO_OP_NUM; op++) {
 		for (unsigned type = 0; type < CASSINI_T_NUM; type++) {
 			for (unsigned how = 0; how < (op == CASSINI_AMO_CSWAP ? CASSINI_CSWAP_NUM : 1u); how++) {
-				struct cassini_amo_in amo = {.op = (uint8_t)op, .type = (uint8_t)type, .cswap = (uint8_t)how};
+				struct cassini_amo_in amo = {.op = (uint8_t)op, .type = (uint8_t)type,
+							     .cswap = (uint8_t)how};
 				union val mem = {.w = {1, 2}};
 
 				if (is_valid(&amo)) {

@@ -36,7 +36,8 @@ static int trig_event(struct cassini_ct *on, uint64_t threshold, uint64_t user_p
 	return cassini_trig_ct(w.cq, on, threshold, &cmd);
 }
 
-static int trig_count(struct cassini_ct *on, uint64_t threshold, enum cassini_ct_op op, struct cassini_ct *ct, uint64_t value)
+static int trig_count(struct cassini_ct *on, uint64_t threshold, enum cassini_ct_op op, struct cassini_ct *ct,
+		      uint64_t value)
 {
 	const struct cassini_ct_cmd cmd = {.op = op, .ct = ct, .value = value};
 

@@ -223,7 +223,8 @@ static void svc__access(void **state)
 	unsigned me = (unsigned)geteuid(), my_group = (unsigned)getegid();
 
 	(void)state;
-	snprintf(text, sizeof(text), "svc=2:vnis=1+10:uid=%u:tcs=best_effort,3:uid=%u,4:enabled=no,5:uid=%u:gid=%u", me, me + 1, me + 1, my_group);
+	snprintf(text, sizeof(text), "svc=2:vnis=1+10:uid=%u:tcs=best_effort,3:uid=%u,4:enabled=no,5:uid=%u:gid=%u", me,
+		 me + 1, me + 1, my_group);
 	conf(text);
 	assert_int_equal(cassini_svc_check(0, 1, 4711, -1, why, sizeof(why)), 0);
 	assert_int_equal(cassini_svc_check(0, 1, 1, CASSINI_TC_DEDICATED_ACCESS, why, sizeof(why)), 0);
@@ -337,7 +338,8 @@ static void dom__another_host_on_loopback(void **state)
 	assert_string_equal(g_log, "");
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(cassini_peer_get(dom, self ^ 0x80000, 3, &peer), -ENETUNREACH);
-	assert_non_null(strstr(g_log, "no adapter with this address on this host; between hosts set SOFTFABRIC_NET=\"if="));
+	assert_non_null(
+		strstr(g_log, "no adapter with this address on this host; between hosts set SOFTFABRIC_NET=\"if="));
 	assert_int_equal(g_warnings, 1);
 	cassini_dom_close(dom);
 	cassini_lni_close(lni);
@@ -381,7 +383,9 @@ static void cp__shared_and_limited(void **state)
 	world_open(&w, "svc=2:vnis=10:tcs=best_effort");
 	assert_int_equal(cassini_lni_open(w.nic, 1, &lni), 0);
 	for (unsigned i = 0; i < CASSINI_LCID_MAX; i++) {
-		assert_int_equal(cassini_cp_open(lni, (uint16_t)(i + 1), CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, &cp[i]), 0);
+		assert_int_equal(cassini_cp_open(lni, (uint16_t)(i + 1), CASSINI_TC_BEST_EFFORT,
+						 CASSINI_TC_TYPE_DEFAULT, &cp[i]),
+				 0);
 		assert_int_equal(cp[i]->lcid, i);
 	}
 	assert_int_equal(cassini_cp_open(lni, 3, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, &again), 0);
@@ -427,11 +431,12 @@ static void stats__names(void **state)
 static void stats__names_of_the_telemetry(void **state)
 {
 	static const char *const real[] = {
-		"cq_success_tx_cntr", "cq_num_idc_cmds_0", "ixe_rx_ptl_unrestricted_pkt", "ixe_rx_ptl_restricted_pkt", "lpe_plec_hits",
-		"lpe_net_match_priority_0", "lpe_net_match_overflow_0", "lpe_net_match_request_0", "lpe_rndzv_puts_offloaded_0",
-		"lpe_err_pt_disabled_no_match_in_overflow", "lpe_err_pt_disabled_req_empty", "lpe_err_pt_disabled_eq_full",
-		"ee_events_dropped_ordinary_cntr_0", "rmu_ptl_invld_vni_cntr", "rmu_ptl_no_ptlte_cntr",
-		"lpe_err_entry_not_found_no_match_in_overflow", "lpe_err_op_violation",
+		"cq_success_tx_cntr", "cq_num_idc_cmds_0", "ixe_rx_ptl_unrestricted_pkt", "ixe_rx_ptl_restricted_pkt",
+		"lpe_plec_hits", "lpe_net_match_priority_0", "lpe_net_match_overflow_0", "lpe_net_match_request_0",
+		"lpe_rndzv_puts_offloaded_0", "lpe_err_pt_disabled_no_match_in_overflow",
+		"lpe_err_pt_disabled_req_empty", "lpe_err_pt_disabled_eq_full", "ee_events_dropped_ordinary_cntr_0",
+		"rmu_ptl_invld_vni_cntr", "rmu_ptl_no_ptlte_cntr", "lpe_err_entry_not_found_no_match_in_overflow",
+		"lpe_err_op_violation",
 	};
 	size_t found = 0;
 
@@ -481,12 +486,14 @@ static void stats__report(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(room__default),  cmocka_unit_test(room__adapters), cmocka_unit_test(room__older_generation),
+		cmocka_unit_test(room__default), cmocka_unit_test(room__adapters),
+		cmocka_unit_test(room__older_generation),
 		cmocka_unit_test(room__refusals), cmocka_unit_test(stats__names_of_the_telemetry),
 		cmocka_unit_test(room__services), cmocka_unit_test(room__file),	    cmocka_unit_test(svc__access),
 		cmocka_unit_test(open__missing),  cmocka_unit_test(lni__services),
 		cmocka_unit_test(dom__another_host_on_loopback), cmocka_unit_test(rsrc__limits),
-		cmocka_unit_test(cp__shared_and_limited), cmocka_unit_test(stats__names), cmocka_unit_test(stats__report),
+		cmocka_unit_test(cp__shared_and_limited), cmocka_unit_test(stats__names),
+		cmocka_unit_test(stats__report),
 	};
 
 	unsetenv("SOFTFABRIC_NET");

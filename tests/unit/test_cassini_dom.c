@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cassini_notgt.h"
-#include "nic/cassini/cassini_int.h"
+#include "nic/cassini/cassini_tgt.h"
 #include "sim.h"
 
 #define DEADLINE_NS (20 * NS_PER_SEC)
@@ -195,7 +195,8 @@ static struct cassini_pkt_in pkt_of(const struct cassini_dom *from, uint16_t pid
 	return (struct cassini_pkt_in){.op = (uint8_t)op, .vni = from->vni, .pid = pid, .initiator = from->match_id};
 }
 
-static int pkt_send(struct world *w, struct cassini_dom *dom, uint32_t nic, uint16_t pid, const struct cassini_pkt_in *pkt, size_t payload_len)
+static int pkt_send(struct world *w, struct cassini_dom *dom, uint32_t nic, uint16_t pid,
+		    const struct cassini_pkt_in *pkt, size_t payload_len)
 {
 	struct probe p;
 	size_t len = cassini_pkt_encode(pkt, p.frame);
@@ -494,7 +495,8 @@ static void answer__full_path(void **state)
 	struct world *w = *state;
 	enum { CNT = 3000 };
 	static uint8_t data[CASSINI_FRAME_DATA];
-	struct cassini_pkt_in pkt = {.op = CASSINI_PKT_REPLY, .vni = VNI, .pid = 4, .rc = CASSINI_RC_OK, .request_len = sizeof(data)};
+	struct cassini_pkt_in pkt = {.op = CASSINI_PKT_REPLY, .vni = VNI, .pid = 4, .rc = CASSINI_RC_OK,
+				     .request_len = sizeof(data)};
 	struct cassini_peer *peer;
 	unsigned unsent = 0;
 
@@ -562,7 +564,8 @@ static void get_owed(struct world *w, uint8_t *buf, uint32_t len)
 static void watch__silent_peer_is_asked(void **state)
 {
 	struct world *w = *state;
-	struct cassini_pkt_in pkt = {.op = CASSINI_PKT_REPLY, .vni = VNI, .pid = 3, .rc = CASSINI_RC_OK, .request_len = 16};
+	struct cassini_pkt_in pkt = {.op = CASSINI_PKT_REPLY, .vni = VNI, .pid = 3, .rc = CASSINI_RC_OK,
+				     .request_len = 16};
 	uint64_t begin_ns, frames;
 	uint8_t buf[16] = {0};
 
@@ -614,7 +617,10 @@ static void watch__peer_cut_off(void **state)
 	sim_cut(w->sim, cassini_port_nr(VNI, 4), false);
 }
 
-/* Over shared memory a place without anything under way changes hands silently: what the old process owed is lost nevertheless. */
+/*
+ * Over shared memory a place without anything under way changes hands silently: what the old process owed is lost
+ * nevertheless.
+ */
 static void life__place_changes_hands(void **state)
 {
 	struct world *w = *state;
@@ -644,7 +650,8 @@ static void life__answers_are_for_one_life(void **state)
 {
 	struct world *w = *state;
 	static uint8_t data[CASSINI_FRAME_DATA];
-	struct cassini_pkt_in pkt = {.op = CASSINI_PKT_REPLY, .vni = VNI, .pid = 4, .rc = CASSINI_RC_OK, .request_len = sizeof(data)};
+	struct cassini_pkt_in pkt = {.op = CASSINI_PKT_REPLY, .vni = VNI, .pid = 4, .rc = CASSINI_RC_OK,
+				     .request_len = sizeof(data)};
 	struct cassini_peer *peer;
 	unsigned cnt = 0;
 

@@ -15,7 +15,8 @@ static void put_body(void)
 		fill(g_w.a.mem, len, i);
 		memset(g_w.b.mem, 0xcc, len + 200);
 		cmd.remote_offset = 100;
-		cmd.flags = (i & 1 ? CASSINI_CMD_RESTRICTED : 0) | (len <= CASSINI_IDC_MAX && i & 2 ? CASSINI_CMD_INLINE : 0);
+		cmd.flags = (i & 1 ? CASSINI_CMD_RESTRICTED : 0) |
+			    (len <= CASSINI_IDC_MAX && i & 2 ? CASSINI_CMD_INLINE : 0);
 		post(&g_w.a, &cmd);
 		if (cmd.flags & CASSINI_CMD_INLINE)
 			memset(g_w.a.mem, 0xee, len); /* ours again */
@@ -36,7 +37,8 @@ static void put__all_lengths(void **state)
 static enum { FIRST_AT_ONCE, FIRST_IN_HANDSHAKE, FIRST_LATER, FIRST_NUM } g_first;
 static bool g_answered;
 
-static enum sim_fate dgram_look(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf, size_t len)
+static enum sim_fate dgram_look(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf,
+				size_t len)
 {
 	uint8_t ip[16];
 
@@ -53,7 +55,8 @@ static enum sim_fate dgram_look(void *ctx, const struct link_addr *src, const st
  */
 static void crossing_body(void)
 {
-	struct cassini_cmd a = cmd_of(&g_w.a, CASSINI_OP_PUT, REGION, g_w.a.mem, 8), b = cmd_of(&g_w.b, CASSINI_OP_PUT, REGION, g_w.b.mem, 8);
+	struct cassini_cmd a = cmd_of(&g_w.a, CASSINI_OP_PUT, REGION, g_w.a.mem, 8),
+			   b = cmd_of(&g_w.b, CASSINI_OP_PUT, REGION, g_w.b.mem, 8);
 
 	g_answered = false;
 	if (g_w.sim)
@@ -194,8 +197,10 @@ static void message__unexpected(void **state)
 static void lossless_body(void)
 {
 	struct cassini_pte_opts opts = {.is_matching = true, .en_flowctrl = true, .lossless = true};
-	struct cassini_le_attr le = {.list = CASSINI_OVERFLOW, .flags = LE_QUIET | CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_UNEXPECTED_HDR_DISABLE,
-				     .start = g_w.b.mem, .length = 1u << 20, .match_id = CASSINI_MATCH_ID_ANY, .ignore_bits = UINT64_MAX};
+	struct cassini_le_attr le = {.list = CASSINI_OVERFLOW,
+				     .flags = LE_QUIET | CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_UNEXPECTED_HDR_DISABLE,
+				     .start = g_w.b.mem, .length = 1u << 20, .match_id = CASSINI_MATCH_ID_ANY,
+				     .ignore_bits = UINT64_MAX};
 	uint8_t *place[30] = {0};
 	struct cassini_stats stats;
 	struct cassini_pte *pte;
@@ -205,7 +210,8 @@ static void lossless_body(void)
 	assert_int_equal(cassini_set_state(pte, CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE), 0);
 	expect_state(&g_w.b);
 	for (unsigned i = 0; i < 30; i++) {
-		struct cassini_cmd cmd = cmd_of(&g_w.a, CASSINI_OP_PUT, 1, g_w.a.mem, (const uint32_t[]){8, 5000, 20000}[i % 3]);
+		struct cassini_cmd cmd =
+			cmd_of(&g_w.a, CASSINI_OP_PUT, 1, g_w.a.mem, (const uint32_t[]){8, 5000, 20000}[i % 3]);
 
 		cmd.header_data = i;
 		post(&g_w.a, &cmd);
@@ -249,7 +255,9 @@ static void expect_get(unsigned i)
 	assert_int_equal(ev.initiator, CASSINI_MATCH_ID(PID, cassini_info(g_w.b.nic)->nic));
 }
 
-static const struct { uint32_t len, eager; } g_rdzv[] = {{20000, 2048}, {1u << 20, 2048}, {1u << 20, 0}, {1u << 20, 10112}, {3000, 3000}, {0, 0}, {500, 1}};
+static const struct {
+	uint32_t len, eager;
+} g_rdzv[] = {{20000, 2048}, {1u << 20, 2048}, {1u << 20, 0}, {1u << 20, 10112}, {3000, 3000}, {0, 0}, {500, 1}};
 
 static void rdzv_expected_body(void)
 {
@@ -318,7 +326,8 @@ static void rdzv_software_body(void)
 	for (unsigned i = 0; i < 2; i++) {
 		const uint32_t len = i ? 9000 : 300000;
 		uint32_t eager;
-		struct cassini_search s = {.ignore_bits = UINT64_MAX, .match_id = CASSINI_MATCH_ID_ANY, .use_once = true, .delete = true};
+		struct cassini_search s = {.ignore_bits = UINT64_MAX, .match_id = CASSINI_MATCH_ID_ANY,
+					   .use_once = true, .delete = true};
 		struct cassini_event ev;
 
 		rput(len, 2048, i);
@@ -352,10 +361,11 @@ static void rdzv__by_software(void **state)
 static void rdzv_restricted_body(void)
 {
 	struct cassini_pte_opts plain = {0}, soft = {.is_matching = true, .no_rget = true};
-	struct cassini_le_attr all = {.list = CASSINI_PRIORITY, .flags = LE_QUIET | CASSINI_LE_EVENT_COMM_DISABLE, .length = UINT64_MAX,
-				      .match_id = CASSINI_MATCH_ID_ANY};
-	struct cassini_le_attr recv = {.list = CASSINI_PRIORITY, .flags = LE_QUIET | CASSINI_LE_USE_ONCE, .start = g_w.b.mem, .length = 1u << 20,
-				       .match_id = CASSINI_MATCH_ID_ANY, .ignore_bits = UINT64_MAX, .user_ptr = 5};
+	struct cassini_le_attr all = {.list = CASSINI_PRIORITY, .flags = LE_QUIET | CASSINI_LE_EVENT_COMM_DISABLE,
+				      .length = UINT64_MAX, .match_id = CASSINI_MATCH_ID_ANY};
+	struct cassini_le_attr recv = {.list = CASSINI_PRIORITY, .flags = LE_QUIET | CASSINI_LE_USE_ONCE,
+				       .start = g_w.b.mem, .length = 1u << 20, .match_id = CASSINI_MATCH_ID_ANY,
+				       .ignore_bits = UINT64_MAX, .user_ptr = 5};
 	const uint32_t len = 300000, eager = 2048;
 	uint32_t b_id = CASSINI_MATCH_ID(PID, cassini_info(g_w.b.nic)->nic);
 	struct cassini_pte *alt, *msg;
@@ -530,7 +540,8 @@ static void stream_body(void)
 		msg_append(&g_w.b, CASSINI_PRIORITY, CASSINI_LE_USE_ONCE, g_w.b.mem, 1u << 20, i);
 	g_until_ns = now_ns() + (g_w.sim ? SIM_NS : REAL_NS);
 	while (acked < STREAM || seen < STREAM) {
-		struct cassini_cmd cmd = cmd_of(&g_w.a, CASSINI_OP_PUT, MSG, g_w.a.mem, lens[rng_below(&g_w.rng, ARRAY_SIZE(lens))]);
+		struct cassini_cmd cmd =
+			cmd_of(&g_w.a, CASSINI_OP_PUT, MSG, g_w.a.mem, lens[rng_below(&g_w.rng, ARRAY_SIZE(lens))]);
 		const struct cassini_event *ev;
 
 		cmd.header_data = posted;
@@ -580,8 +591,9 @@ static void trigger_body(void)
 {
 	struct cassini_ct *acks, *arrived;
 	struct cassini_cmd cmd;
-	struct cassini_le_attr le = {.flags = LE_QUIET | CASSINI_LE_EVENT_COMM_DISABLE | CASSINI_LE_EVENT_CT_COMM, .start = g_w.b.mem, .length = MEM_LEN,
-				     .match_id = CASSINI_MATCH_ID_ANY, .ignore_bits = UINT64_MAX};
+	struct cassini_le_attr le = {.flags = LE_QUIET | CASSINI_LE_EVENT_COMM_DISABLE | CASSINI_LE_EVENT_CT_COMM,
+				     .start = g_w.b.mem, .length = MEM_LEN, .match_id = CASSINI_MATCH_ID_ANY,
+				     .ignore_bits = UINT64_MAX};
 	const struct cassini_ct_cmd event = {.op = CASSINI_CT_EVENT, .eq = g_w.a.eq, .user_ptr = 42};
 	struct cassini_stats before, after;
 	uint64_t wb = 0;

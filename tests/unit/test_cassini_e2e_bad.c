@@ -19,8 +19,8 @@ static void expect_rc(struct end *e, struct cassini_cmd cmd, enum cassini_rc rc)
 
 static void codes_body(void)
 {
-	struct cassini_le_attr le = {.flags = LE_QUIET & ~CASSINI_LE_OP_GET, .start = g_w.b.mem, .length = 4096, .match_id = CASSINI_MATCH_ID_ANY,
-				     .match_bits = 9};
+	struct cassini_le_attr le = {.flags = LE_QUIET & ~CASSINI_LE_OP_GET, .start = g_w.b.mem, .length = 4096,
+				     .match_id = CASSINI_MATCH_ID_ANY, .match_bits = 9};
 	struct cassini_cmd cmd = cmd_of(&g_w.a, CASSINI_OP_PUT, MSG, g_w.a.mem, 64);
 
 	for (uint32_t len = 64; len < 30000; len += 20000) {
@@ -91,7 +91,8 @@ static void vni_body(void)
 	struct cassini_cmdq *cq = g_w.a.cq;
 	struct cassini_cmd cmd;
 
-	assert_int_equal(cassini_cp_open(g_w.a.lni, VNI + 24, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, &cq_attr.cp), 0);
+	assert_int_equal(
+		cassini_cp_open(g_w.a.lni, VNI + 24, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, &cq_attr.cp), 0);
 	assert_int_equal(cassini_cmdq_open(g_w.a.lni, &cq_attr, &g_w.a.cq), 0);
 	assert_int_equal(cassini_dom_open(g_w.a.lni, &attr, &g_w.a.dom), 0);
 	cmd = cmd_of(&g_w.a, CASSINI_OP_PUT, MSG, g_w.a.mem, 8);
@@ -144,7 +145,8 @@ static void death__and_a_new_life(void **state)
 
 /*
  * The new one comes before anybody has noticed that the old one went. What is posted before the first poll may still go
- * to the old one's place and end as undeliverable, but only that.
+ * to the old one's place and end as undeliverable, but only that. Where all goodbyes may be lost so may the first one
+ * that is posted later: nothing else would tell.
  */
 static void replaced_body(void)
 {
@@ -160,7 +162,7 @@ static void replaced_body(void)
 		dom_open(&g_w.b);
 		fill(g_w.a.mem, 8, life);
 		memset(g_w.b.mem, 0xdd, 8);
-		if (life & 1) {
+		if ((life & 1) && g_w.path != PATH_LOSSY) {
 			uint64_t end_ns = now_ns() + 300 * NS_PER_MS; /* shared memory looks around now and then */
 
 			UNTIL(now_ns() >= end_ns);
@@ -226,7 +228,8 @@ static void close_body(void)
 	assert_in_range(posted, 1, 20);
 	dom_close(&g_w.a);
 	for (; cassini_eq_peek(g_w.a.eq); cassini_eq_pop(g_w.a.eq), ended++)
-		assert_true(cassini_eq_peek(g_w.a.eq)->rc == CASSINI_RC_OK || cassini_eq_peek(g_w.a.eq)->rc == CASSINI_RC_CANCELED);
+		assert_true(cassini_eq_peek(g_w.a.eq)->rc == CASSINI_RC_OK ||
+			    cassini_eq_peek(g_w.a.eq)->rc == CASSINI_RC_CANCELED);
 	assert_int_equal(ended, posted);
 	assert_true(cassini_cmdq_is_idle(g_w.a.cq));
 }

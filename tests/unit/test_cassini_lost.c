@@ -159,7 +159,8 @@ static void put__only_where_one_was_taken(void **state)
 	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 8);
 	assert_true(put_to(&w, 6, 8, false));
 	/* refused: from then on one waits for the answer */
-	cassini_lost(&w.dom, (void *)&w.peer[1], g_inifake.direct_tag, g_inifake.direct, g_inifake.direct_len, CASSINI_RC_PTLTE_NOT_FOUND);
+	cassini_lost(&w.dom, (void *)&w.peer[1], g_inifake.direct_tag, g_inifake.direct, g_inifake.direct_len,
+		     CASSINI_RC_PTLTE_NOT_FOUND);
 	assert_int_equal(g_lost.cnt, 1);
 	assert_false(put_to(&w, 6, 8, false));
 	assert_true(put(&w, 8));
@@ -327,7 +328,8 @@ static void fence__waits_for_what_nobody_remembers(void **state)
 
 static void lost(struct world *w, int status)
 {
-	cassini_lost(&w->dom, (void *)&w->peer[1], g_inifake.direct_tag, g_inifake.direct, g_inifake.direct_len, status);
+	cassini_lost(&w->dom, (void *)&w->peer[1], g_inifake.direct_tag, g_inifake.direct, g_inifake.direct_len,
+		     status);
 }
 
 static void lost__shows_what_was_given(void **state)
@@ -400,12 +402,14 @@ static void lost__held_back(void **state)
 		tag[i] = g_inifake.direct_tag;
 	}
 	/* the second one's bytes are in the fake: the first had eight of the same */
-	cassini_lost(&w.dom, (void *)&w.peer[1], tag[0], g_inifake.direct, g_inifake.direct_len - 1, CASSINI_RC_RESOURCE_BUSY);
+	cassini_lost(&w.dom, (void *)&w.peer[1], tag[0], g_inifake.direct, g_inifake.direct_len - 1,
+		     CASSINI_RC_RESOURCE_BUSY);
 	assert_int_equal(g_lost.cnt, 0);
 	assert_int_equal(w.cq->used, 1);
 	assert_false(put(&w, 8)); /* not past it */
 	assert_int_equal(post(&w, CASSINI_OP_PUT, 5, 100, 0), 0);
-	cassini_lost(&w.dom, (void *)&w.peer[1], tag[1], g_inifake.direct, g_inifake.direct_len, CASSINI_RC_RESOURCE_BUSY);
+	cassini_lost(&w.dom, (void *)&w.peer[1], tag[1], g_inifake.direct, g_inifake.direct_len,
+		     CASSINI_RC_RESOURCE_BUSY);
 	assert_int_equal(g_inifake.sents, 0);
 	g_inifake.now_ns += NS_PER_MS;
 	assert_int_equal(cassini_cmdq_kick(&w.dom), 0); /* others that nobody remembers are still under way */

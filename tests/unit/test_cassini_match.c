@@ -119,8 +119,10 @@ static void cassini_match__window(void **state)
 		int verdict;
 	} row[] = {
 		{0, 64, 0},	       {63, 1, 0},	       {64, 0, 0},
-		{63, 2, CASSINI_RC_ADDR_OUT_OF_RANGE}, {64, 1, CASSINI_RC_ADDR_OUT_OF_RANGE}, {0, 65, CASSINI_RC_ADDR_OUT_OF_RANGE},
-		{UINT64_MAX, 1, CASSINI_RC_ADDR_OUT_OF_RANGE}, {UINT64_MAX - 63, 64, CASSINI_RC_ADDR_OUT_OF_RANGE}, {1ULL << 63, 8, CASSINI_RC_ADDR_OUT_OF_RANGE},
+		{63, 2, CASSINI_RC_ADDR_OUT_OF_RANGE}, {64, 1, CASSINI_RC_ADDR_OUT_OF_RANGE},
+		{0, 65, CASSINI_RC_ADDR_OUT_OF_RANGE},
+		{UINT64_MAX, 1, CASSINI_RC_ADDR_OUT_OF_RANGE}, {UINT64_MAX - 63, 64, CASSINI_RC_ADDR_OUT_OF_RANGE},
+		{1ULL << 63, 8, CASSINI_RC_ADDR_OUT_OF_RANGE},
 		{UINT64_MAX, 0, 0}, /* touches nothing */
 	};
 	char data[128];
@@ -232,7 +234,9 @@ static void cassini_match__header_not_wanted(void **state)
 
 static void cassini_match__append_takes_until_min_free(void **state)
 {
-	struct cassini_le_attr attr = tf_attr(CASSINI_PRIORITY, (TF_RECV & ~CASSINI_LE_USE_ONCE) & ~CASSINI_LE_EVENT_LINK_DISABLE, g_buf + 512, 30, 7, 2);
+	struct cassini_le_attr attr =
+		tf_attr(CASSINI_PRIORITY, (TF_RECV & ~CASSINI_LE_USE_ONCE) & ~CASSINI_LE_EVENT_LINK_DISABLE,
+			g_buf + 512, 30, 7, 2);
 	struct cassini_le *le;
 
 	tf_open(TF_FLOWCTRL, 64, 100);
@@ -367,13 +371,15 @@ static int m_put(const struct cassini_pkt_in *pkt)
 
 			if (!m_takes(le, pkt->match_bits, pkt->initiator, pkt->request_len))
 				continue;
-			if (!(le->a.flags & (CASSINI_LE_USE_ONCE | CASSINI_LE_MANAGE_LOCAL)) && pkt->request_len > le->a.length)
+			if (!(le->a.flags & (CASSINI_LE_USE_ONCE | CASSINI_LE_MANAGE_LOCAL)) &&
+			    pkt->request_len > le->a.length)
 				return CASSINI_RC_ADDR_OUT_OF_RANGE;
 			if (list && m_used() == g_m.les_max)
 				return m_refuse(CASSINI_SC_FC_UNEXPECTED_FAIL);
 			n = m_take(le, pkt->request_len, &start, &gone);
 			if (list)
-				g_m.ule[g_m.ule_cnt++] = (struct model_ule){pkt->match_bits, pkt->initiator, pkt->request_len, n, pkt->header_data, start};
+				g_m.ule[g_m.ule_cnt++] = (struct model_ule){
+					pkt->match_bits, pkt->initiator, pkt->request_len, n, pkt->header_data, start};
 			if (!list || n || gone) {
 				ev = m_want(CASSINI_EV_PUT, CASSINI_RC_OK, le->a.user_ptr);
 				ev->ptl_list = (uint8_t)list;
@@ -438,7 +444,8 @@ static void m_search(const struct cassini_search *s)
 	for (unsigned i = 0; i < g_m.ule_cnt;) {
 		const struct model_ule *u = &g_m.ule[i];
 
-		if (((u->bits ^ s->match_bits) & ~s->ignore_bits) || (s->match_id != CASSINI_MATCH_ID_ANY && s->match_id != u->initiator)) {
+		if (((u->bits ^ s->match_bits) & ~s->ignore_bits) ||
+		    (s->match_id != CASSINI_MATCH_ID_ANY && s->match_id != u->initiator)) {
 			i++;
 			continue;
 		}
@@ -492,7 +499,8 @@ static const uint64_t g_ignore[] = {0, 0, 0, 1, 2, 4, 7, UINT64_MAX};
 static void random_append(struct rng *r)
 {
 	enum cassini_list list = rng_chance(r, 0.4) ? CASSINI_OVERFLOW : CASSINI_PRIORITY;
-	struct cassini_le_attr a = tf_attr(list, CASSINI_LE_OP_PUT, g_buf + 64 * rng_below(r, 60), rng_below(r, 64), rng_below(r, 8), ++g_m.next_ptr);
+	struct cassini_le_attr a = tf_attr(list, CASSINI_LE_OP_PUT, g_buf + 64 * rng_below(r, 60), rng_below(r, 64),
+					   rng_below(r, 8), ++g_m.next_ptr);
 	struct cassini_le *le;
 	bool linked;
 
@@ -540,7 +548,9 @@ static void random_unlink(struct rng *r)
 		assert_int_equal(cassini_invalidate(g_tf.pte, le.real), 0);
 		return;
 	}
-	assert_int_equal(cassini_unlink(g_tf.pte, (enum cassini_list)list, le.a.user_ptr, rng_chance(r, 0.5) ? le.real : NULL), 0);
+	assert_int_equal(
+		cassini_unlink(g_tf.pte, (enum cassini_list)list, le.a.user_ptr, rng_chance(r, 0.5) ? le.real : NULL),
+		0);
 	m_want(CASSINI_EV_UNLINK, CASSINI_RC_OK, le.a.user_ptr);
 }
 

@@ -3,7 +3,7 @@
 // so.
 #include "cassini_pair.h"
 
-#include "nic/cassini/cassini_int.h"
+#include "nic/cassini/cassini_tgt.h"
 
 #define LEN  10000u
 #define GETS 3000u
@@ -25,7 +25,8 @@ static uint64_t owed(struct cassini_dom *dom, enum cassini_owe what)
 /* A request to b as if a had made it up; a is not polled. Return: the verdict. */
 static int ask(enum cassini_pkt_op op, uint32_t handle)
 {
-	const struct cassini_pkt_in pkt = {.op = (uint8_t)op, .pid_idx = REGION, .vni = VNI, .pid = PID, .initiator = g_w.a.dom->match_id,
+	const struct cassini_pkt_in pkt = {.op = (uint8_t)op, .pid_idx = REGION, .vni = VNI, .pid = PID,
+					   .initiator = g_w.a.dom->match_id,
 					   .request_len = op == CASSINI_PKT_GET ? LEN : 8, .handle = handle,
 					   .amo = {CASSINI_AMO_SUM, CASSINI_T_U64, 0, {1, 0}, {0, 0}}};
 	const struct view none = {0};

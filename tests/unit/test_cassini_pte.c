@@ -250,7 +250,8 @@ static void cassini_append__eq_without_slots(void **state)
 /* More hits than the EQ can hold: it pauses, nothing is lost, and what arrives meanwhile comes after. */
 static void cassini_append__more_hits_than_slots(void **state)
 {
-	struct cassini_le_attr attr = tf_attr(CASSINI_PRIORITY, CASSINI_LE_OP_PUT | CASSINI_LE_MANAGE_LOCAL, g_tf_dst, 1000, 1, 7);
+	struct cassini_le_attr attr =
+		tf_attr(CASSINI_PRIORITY, CASSINI_LE_OP_PUT | CASSINI_LE_MANAGE_LOCAL, g_tf_dst, 1000, 1, 7);
 	struct cassini_le *le;
 	unsigned hits = 0, links = 0, puts = 0;
 
@@ -524,7 +525,8 @@ static void cassini_invalidate__waits_for_copies(void **state)
 
 static void cassini_invalidate__of_a_paused_append(void **state)
 {
-	struct cassini_le_attr attr = tf_attr(CASSINI_PRIORITY, CASSINI_LE_OP_PUT | CASSINI_LE_MANAGE_LOCAL, g_tf_dst, 1000, 1, 7);
+	struct cassini_le_attr attr =
+		tf_attr(CASSINI_PRIORITY, CASSINI_LE_OP_PUT | CASSINI_LE_MANAGE_LOCAL, g_tf_dst, 1000, 1, 7);
 	struct cassini_le *le;
 
 	tf_open(TF_MATCHING, 4, 100);
@@ -609,7 +611,8 @@ static void cassini_pte_close__copies_that_never_end(void **state)
 
 static void cassini_pte_close__with_paused_append(void **state)
 {
-	struct cassini_le_attr attr = tf_attr(CASSINI_PRIORITY, CASSINI_LE_OP_PUT | CASSINI_LE_MANAGE_LOCAL, g_tf_dst, 1000, 1, 7);
+	struct cassini_le_attr attr =
+		tf_attr(CASSINI_PRIORITY, CASSINI_LE_OP_PUT | CASSINI_LE_MANAGE_LOCAL, g_tf_dst, 1000, 1, 7);
 
 	tf_open(TF_MATCHING, 4, 100);
 	tf_append_any(CASSINI_OVERFLOW, g_tf_over, 1000, 50);

@@ -419,7 +419,8 @@ static void cassini_get__rendezvous_source(void **state)
 	static const struct {
 		int64_t from;
 		uint32_t len;
-	} bad[] = {{-1, 10}, {-(int64_t)TF_BIG, 1}, {TF_BIG, 1}, {TF_BIG - 9, 10}, {INT64_MAX, 10}, {-(int64_t)0x100000000, 10}, {1LL << 40, 4}};
+	} bad[] = {{-1, 10},	    {-(int64_t)TF_BIG, 1},	 {TF_BIG, 1},	{TF_BIG - 9, 10},
+		   {INT64_MAX, 10}, {-(int64_t)0x100000000, 10}, {1LL << 40, 4}};
 	struct cassini_pkt_in pkt;
 	struct cassini_op *op;
 
@@ -577,7 +578,8 @@ static void cassini_tgt_report__flags(void **state)
 	assert_int_equal(tf_put(1, g_data, 10), 0);
 	tf_no_event();
 	assert_int_equal(g_tf.ct.success, 1);
-	attr = tf_attr(CASSINI_PRIORITY, TF_WINDOW | CASSINI_LE_EVENT_CT_COMM | CASSINI_LE_EVENT_CT_BYTES, g_tf_dst, 64, 2, 2);
+	attr = tf_attr(CASSINI_PRIORITY, TF_WINDOW | CASSINI_LE_EVENT_CT_COMM | CASSINI_LE_EVENT_CT_BYTES, g_tf_dst, 64,
+		       2, 2);
 	attr.ct = &g_tf.ct;
 	assert_int_equal(cassini_append(g_tf.pte, &attr, NULL), 0);
 	assert_int_equal(tf_put(2, g_data, 10), 0);
@@ -628,9 +630,12 @@ static void cassini_tgt_frame__match_event_first(void **state)
 static void random_packet(struct rng *r, struct cassini_pkt_in *pkt)
 {
 	static const uint32_t lens[] = {0, 1, 4, 8, 100, 2048, CASSINI_FRAME_DATA, TF_BIG, UINT32_MAX};
-	uint64_t offsets[] = {0, 4, 100, TF_BIG, UINT32_MAX, UINT64_MAX, (uintptr_t)g_tf_src, (uintptr_t)g_tf_src + TF_BIG, 1ULL << 63};
+	uint64_t offsets[] = {
+		0,	   4, 100, TF_BIG, UINT32_MAX, UINT64_MAX, (uintptr_t)g_tf_src, (uintptr_t)g_tf_src + TF_BIG,
+		1ULL << 63};
 
-	*pkt = tf_pkt((enum cassini_pkt_op)(1 + rng_below(r, CASSINI_PKT_FETCH)), rng_below(r, 8), lens[rng_below(r, ARRAY_SIZE(lens))]);
+	*pkt = tf_pkt((enum cassini_pkt_op)(1 + rng_below(r, CASSINI_PKT_FETCH)), rng_below(r, 8),
+		      lens[rng_below(r, ARRAY_SIZE(lens))]);
 	if (rng_chance(r, 0.3))
 		pkt->initiator += 1u << 23;
 	if (rng_chance(r, 0.1))
@@ -643,7 +648,11 @@ static void random_packet(struct rng *r, struct cassini_pkt_in *pkt)
 	pkt->raddr = rng_u64(r);
 	pkt->get_bits = rng_u64(r);
 	pkt->handle = (uint32_t)rng_u64(r);
-	pkt->amo = (struct cassini_amo_in){(uint8_t)rng_below(r, 16), (uint8_t)rng_below(r, 16), (uint8_t)rng_below(r, 8), {rng_u64(r)}, {rng_u64(r)}};
+	pkt->amo = (struct cassini_amo_in){(uint8_t)rng_below(r, 16),
+					   (uint8_t)rng_below(r, 16),
+					   (uint8_t)rng_below(r, 8),
+					   {rng_u64(r)},
+					   {rng_u64(r)}};
 	pkt->payload_len = 0;
 	/* what the door lets pass */
 	if (pkt->op == CASSINI_PKT_PUT)
@@ -654,8 +663,8 @@ static void random_packet(struct rng *r, struct cassini_pkt_in *pkt)
 
 static void random_entry(struct rng *r)
 {
-	struct cassini_le_attr attr = tf_attr((enum cassini_list)rng_below(r, 3), (uint32_t)rng_u64(r) & 0xffff, g_tf_dst, rng_below(r, TF_BIG + 1),
-					      rng_below(r, 8), rng_below(r, 1000));
+	struct cassini_le_attr attr = tf_attr((enum cassini_list)rng_below(r, 3), (uint32_t)rng_u64(r) & 0xffff,
+					      g_tf_dst, rng_below(r, TF_BIG + 1), rng_below(r, 8), rng_below(r, 1000));
 
 	attr.ct = &g_tf.ct;
 	attr.min_free = (uint32_t)rng_below(r, 5000);
@@ -669,7 +678,8 @@ static void random_entry(struct rng *r)
 
 static void random_command(struct rng *r)
 {
-	struct cassini_search s = {rng_below(r, 8), rng_below(r, 8), CASSINI_MATCH_ID_ANY, rng_chance(r, 0.5), rng_chance(r, 0.5), 1};
+	struct cassini_search s = {rng_below(r, 8),    rng_below(r, 8),	   CASSINI_MATCH_ID_ANY,
+				   rng_chance(r, 0.5), rng_chance(r, 0.5), 1};
 
 	switch (rng_below(r, 4)) {
 	case 0:
@@ -718,7 +728,9 @@ static void cassini_tgt_frame__random_packets(void **state)
 	for (unsigned round = 0; round < 100; round++) {
 		struct cassini_op *op;
 
-		tf_open((struct cassini_pte_opts){.is_matching = rng_chance(&r, 0.8), .en_flowctrl = rng_chance(&r, 0.5), .en_event_match = rng_chance(&r, 0.2)},
+		tf_open((struct cassini_pte_opts){.is_matching = rng_chance(&r, 0.8),
+						  .en_flowctrl = rng_chance(&r, 0.5),
+						  .en_event_match = rng_chance(&r, 0.2)},
 			(uint32_t)(4 + rng_below(&r, 40)), (uint32_t)(5 + rng_below(&r, 40)));
 		op = tf_source_open();
 		for (unsigned i = 0; i < 1000 && g_tf.bulk_cnt < TF_MAX - 2; i++)

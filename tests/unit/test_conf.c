@@ -452,7 +452,12 @@ static void conf_span__both_ways(void **state)
 {
 	static const struct {
 		const char *text, *say;
-	} bad[] = {{"1s", "room: down=1s is not FROM-TO"}, {"2s-1s", "room: down=2s-1s ends before"}, {"1s-1s", "ends before"}, {"x-1s", "room: down"}, {"1s-2", "to"}, {"", "FROM-TO"}};
+	} bad[] = {{"1s", "room: down=1s is not FROM-TO"},
+		   {"2s-1s", "room: down=2s-1s ends before"},
+		   {"1s-1s", "ends before"},
+		   {"x-1s", "room: down"},
+		   {"1s-2", "to"},
+		   {"", "FROM-TO"}};
 	uint64_t ns[2] = {7, 8};
 	char err[200];
 
@@ -490,7 +495,8 @@ static void conf_long__all_of_the_text(void **state)
 		bool ok = conf_long(row[i].text, row[i].min, row[i].max, &v);
 
 		if (ok != (row[i].want != LONG_MIN) || (ok && v != row[i].want))
-			fail_msg("\"%s\" from %ld to %ld: %s %ld", row[i].text, row[i].min, row[i].max, ok ? "is" : "refused,", v);
+			fail_msg("\"%s\" from %ld to %ld: %s %ld", row[i].text, row[i].min, row[i].max,
+				 ok ? "is" : "refused,", v);
 	}
 }
 

@@ -39,11 +39,13 @@ static void query_atomic__each_pair(void **state)
 				int ret = fi_query_atomic(f.domain, (enum fi_datatype)dt, want[i].op, &attr, flag[k]);
 
 				if (ret != (is_valid ? 0 : -FI_EOPNOTSUPP))
-					fail_msg("operation %d, datatype %u, family %u: %d", (int)want[i].op, dt, k, ret);
+					fail_msg("operation %d, datatype %u, family %u: %d", (int)want[i].op, dt, k,
+						 ret);
 				if (is_valid)
 					assert_int_equal(attr.count, 1);
 			}
-	assert_int_equal(fi_query_atomic(f.domain, FI_UINT64, FI_SUM, &attr, FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC), -FI_EINVAL);
+	assert_int_equal(fi_query_atomic(f.domain, FI_UINT64, FI_SUM, &attr, FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC),
+			 -FI_EINVAL);
 	assert_int_equal(fi_query_atomic(f.domain, (enum fi_datatype)99, FI_SUM, &attr, 0), -FI_EINVAL);
 	assert_int_equal(fi_query_atomic(f.domain, FI_UINT64, (enum fi_op)99, &attr, 0), -FI_EINVAL);
 	cxi_fix_close(&f);

@@ -292,7 +292,8 @@ static void named__another_process_reads(void **state)
 		if (read(go[0], &c, 1) != 1)
 			_exit(1);
 		cf.info = NULL;
-		if (cxi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, NULL, &cf.info) || cxi_fabric_open(cf.info->fabric_attr, &cf.fabric, NULL) ||
+		if (cxi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, NULL, &cf.info) ||
+		    cxi_fabric_open(cf.info->fabric_attr, &cf.fabric, NULL) ||
 		    fi_domain(cf.fabric, cf.info, &cf.domain, NULL))
 			_exit(2);
 		if (fi_av_open(cf.domain, &ro, &av, NULL))
@@ -304,7 +305,8 @@ static void named__another_process_reads(void **state)
 		shown = ro.map_addr; /* the only way to learn them */
 		if (shown[0] != 0 || shown[1] != 1 || shown[2] != FI_ADDR_NOTAVAIL)
 			_exit(8);
-		if (fi_av_insert(av, a, 1, fi, 0, NULL) != 0 || fi[0] != FI_ADDR_NOTAVAIL || fi_av_remove(av, &(fi_addr_t){0}, 1, 0) != -FI_EPERM)
+		if (fi_av_insert(av, a, 1, fi, 0, NULL) != 0 || fi[0] != FI_ADDR_NOTAVAIL ||
+		    fi_av_remove(av, &(fi_addr_t){0}, 1, 0) != -FI_EPERM)
 			_exit(6);
 		_exit(fi_close(&av->fid) ? 7 : 0);
 	}

@@ -134,7 +134,8 @@ static void caps__deferred_work(void **state)
 	assert_int_equal(fi_cntr_open(f.domain, NULL, &done, NULL), 0);
 	op.cntr = done;
 	for (; queued < 20; queued++) {
-		work[queued] = (struct fi_deferred_work){.threshold = 1, .triggering_cntr = trig, .op_type = FI_OP_CNTR_ADD, .op.cntr = &op};
+		work[queued] = (struct fi_deferred_work){.threshold = 1, .triggering_cntr = trig,
+							 .op_type = FI_OP_CNTR_ADD, .op.cntr = &op};
 		ret = fi_control(&f.domain->fid, FI_QUEUE_WORK, &work[queued]);
 		if (ret)
 			break;
@@ -218,7 +219,8 @@ static void ep_open_fc(struct cxi_fix_ep *e, const struct cxi_fix *f, bool on)
 	assert_int_equal(fi_ep_bind(e->ep, &e->av->fid, 0), 0);
 	assert_int_equal(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV), 0);
 	assert_int_equal(fi_enable(e->ep), 0);
-	assert_int_equal(fi_setopt(&e->ep->fid, FI_OPT_ENDPOINT, FI_OPT_CXI_SET_RX_FLOW_CONTROL, &on, 1), -FI_EOPBADSTATE);
+	assert_int_equal(fi_setopt(&e->ep->fid, FI_OPT_ENDPOINT, FI_OPT_CXI_SET_RX_FLOW_CONTROL, &on, 1),
+			 -FI_EOPBADSTATE);
 	assert_int_equal(fi_getname(&e->ep->fid, &self, &len), 0);
 	assert_int_equal(fi_av_insert(e->av, &self, 1, NULL, 0, NULL), 1);
 }
@@ -252,7 +254,8 @@ static void flow_control__on_and_off(void **state)
 				continue;
 			assert_int_equal(fi_cq_readerr(e.cq, &err, 0), 1);
 			assert_int_equal(err.err, FI_EIO);
-			assert_true(err.prov_errno == CASSINI_RC_NO_SPACE || err.prov_errno == CASSINI_RC_ENTRY_NOT_FOUND);
+			assert_true(err.prov_errno == CASSINI_RC_NO_SPACE ||
+				    err.prov_errno == CASSINI_RC_ENTRY_NOT_FOUND);
 			failed++;
 		}
 		if (on)
@@ -406,8 +409,11 @@ static void sep_open(struct sep *s, const struct cxi_fix *f)
 
 static void sep_close(struct sep *s)
 {
-	assert_int_equal(fi_close(&s->tx->fid) | fi_close(&s->rx[0]->fid) | fi_close(&s->rx[1]->fid) | fi_close(&s->ep->fid), 0);
-	assert_int_equal(fi_close(&s->tx_cq->fid) | fi_close(&s->rx_cq[0]->fid) | fi_close(&s->rx_cq[1]->fid) | fi_close(&s->av->fid), 0);
+	assert_int_equal(
+		fi_close(&s->tx->fid) | fi_close(&s->rx[0]->fid) | fi_close(&s->rx[1]->fid) | fi_close(&s->ep->fid), 0);
+	assert_int_equal(fi_close(&s->tx_cq->fid) | fi_close(&s->rx_cq[0]->fid) | fi_close(&s->rx_cq[1]->fid) |
+				 fi_close(&s->av->fid),
+			 0);
 }
 
 /* @cnt sends end, well or not. Return: how many not. */

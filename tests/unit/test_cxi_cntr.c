@@ -14,7 +14,8 @@ static struct fid_cntr *cntr_open(const struct cxi_fix *f, uint32_t events, uint
 
 static void open__what_is_known(void **state)
 {
-	static const struct fi_cntr_attr bad[] = {{.events = (enum fi_cntr_events)2}, {.flags = 1}, {.flags = FI_CXI_CNTR_CACHED << 1}};
+	static const struct fi_cntr_attr bad[] = {
+		{.events = (enum fi_cntr_events)2}, {.flags = 1}, {.flags = FI_CXI_CNTR_CACHED << 1}};
 	struct fid_cntr *c;
 	struct cxi_fix f;
 

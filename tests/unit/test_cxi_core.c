@@ -29,7 +29,8 @@ static size_t keys_of(const struct fi_info *info)
 {
 	size_t max;
 
-	memcpy(&max, (const uint8_t *)info->domain_attr + offsetof(struct kit_domain_attr_ext, max_ep_auth_key), sizeof(max));
+	memcpy(&max, (const uint8_t *)info->domain_attr + offsetof(struct kit_domain_attr_ext, max_ep_auth_key),
+	       sizeof(max));
 	return max;
 }
 

@@ -40,7 +40,10 @@ static void rget_tc__class_of_softwares_gets(void **state)
 	static const struct {
 		const char *value;
 		uint32_t want;
-	} row[] = {{"BULK_DATA", FI_TC_BULK_DATA}, {"low_latency", FI_TC_LOW_LATENCY}, {"FASTEST", FI_TC_UNSPEC}, {NULL, FI_TC_UNSPEC}};
+	} row[] = {{"BULK_DATA", FI_TC_BULK_DATA},
+		   {"low_latency", FI_TC_LOW_LATENCY},
+		   {"FASTEST", FI_TC_UNSPEC},
+		   {NULL, FI_TC_UNSPEC}};
 	struct cxi_fix_ep e;
 	struct cxi_fix f;
 
@@ -174,7 +177,8 @@ static void rdzv_proto__index_of_alt_read(void **state)
 	set("FI_CXI_RDZV_PROTO", "alt_read");
 	for (int region_first = 0; region_first < 2; region_first++) {
 		open_one(&f, &e);
-		assert_int_equal(fi_mr_reg(f.domain, out, 8, FI_REMOTE_READ, 0, region_first ? 238 : 237, 0, &mr, NULL), 0);
+		assert_int_equal(fi_mr_reg(f.domain, out, 8, FI_REMOTE_READ, 0, region_first ? 238 : 237, 0, &mr, NULL),
+				 0);
 		assert_int_equal(fi_mr_bind(mr, &e.ep->fid, 0), 0);
 		assert_int_equal(fi_mr_enable(mr), 0);
 		for (int i = 0; i < 2; i++) {

@@ -25,10 +25,12 @@ static void strerror__names_of_the_device(void **state)
 		unsigned rc;
 		const char *name;
 	} row[] = {
-		{1, "OK"},		{2, "UNDELIVERABLE"},	    {3, "PT_DISABLED"},	  {4, "DROPPED"},	  {5, "PERM_VIOLATION"},
-		{6, "OP_VIOLATION"},	{8, "NO_MATCH"},	    {16, "NO_SPACE"},	  {18, "ENTRY_NOT_FOUND"}, {25, "VNI_NOT_FOUND"},
-		{26, "PTLTE_NOT_FOUND"}, {27, "PTLTE_SW_MANAGED"}, {52, "ADDR_OUT_OF_RANGE"}, {54, "CANCELED"},	  {58, "AMO_LENGTH_ERROR"},
-		{10, "UNCOR_TRNSNT"},	{22, "SEQUENCE_ERROR"},   {30, "HRP_CONFIG_ERROR"}, {49, "CMD_ALIGN_ERROR"}, {60, "RESOURCE_BUSY"},
+		{1, "OK"}, {2, "UNDELIVERABLE"}, {3, "PT_DISABLED"}, {4, "DROPPED"}, {5, "PERM_VIOLATION"},
+		{6, "OP_VIOLATION"}, {8, "NO_MATCH"}, {16, "NO_SPACE"}, {18, "ENTRY_NOT_FOUND"}, {25, "VNI_NOT_FOUND"},
+		{26, "PTLTE_NOT_FOUND"}, {27, "PTLTE_SW_MANAGED"}, {52, "ADDR_OUT_OF_RANGE"}, {54, "CANCELED"},
+		{58, "AMO_LENGTH_ERROR"},
+		{10, "UNCOR_TRNSNT"}, {22, "SEQUENCE_ERROR"}, {30, "HRP_CONFIG_ERROR"}, {49, "CMD_ALIGN_ERROR"},
+		{60, "RESOURCE_BUSY"},
 		{62, "TRS_PEND_RSP"},
 	};
 

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "cxi_fix.h"
 #include "fi_cxi_ext.h"
-#include "nic/cassini/cassini_int.h"
+#include "nic/cassini/cassini_tgt.h"
 #include "prov/cxi/cxi_rxc.h"
 
 #define EVENTS	 5

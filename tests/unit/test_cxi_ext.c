@@ -25,7 +25,8 @@ static uint64_t counter(const struct cxi_fix *f, const char *name)
 
 static void open_ops__every_version_has_its_members(void **state)
 {
-	static const char *const name[] = {"dom_ops_v1", "dom_ops_v2", "dom_ops_v3", "dom_ops_v4", "dom_ops_v5", "dom_ops_v6"};
+	static const char *const name[] = {"dom_ops_v1", "dom_ops_v2", "dom_ops_v3",
+					   "dom_ops_v4", "dom_ops_v5", "dom_ops_v6"};
 	struct cxi_fix f;
 	void *ops;
 
@@ -34,8 +35,8 @@ static void open_ops__every_version_has_its_members(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(name); i++) {
 		struct fi_cxi_dom_ops *o = dom_ops(&f, name[i]);
 
-		assert_true(o->cntr_read && o->topology && o->enable_hybrid_mr_desc && o->ep_get_unexp_msgs && o->get_dwq_depth &&
-			    o->enable_mr_match_events && o->enable_optimized_mrs);
+		assert_true(o->cntr_read && o->topology && o->enable_hybrid_mr_desc && o->ep_get_unexp_msgs &&
+			    o->get_dwq_depth && o->enable_mr_match_events && o->enable_optimized_mrs);
 	}
 	assert_int_equal(fi_open_ops(&f.domain->fid, "dom_ops_v7", 0, &ops, NULL), -FI_EINVAL);
 	assert_int_equal(fi_open_ops(&f.domain->fid, NULL, 0, &ops, NULL), -FI_EINVAL);

@@ -86,7 +86,8 @@ static void forms_check(uint32_t version, const char *odp, const char *force, co
 static void forms__in_order_of_preference(void **state)
 {
 	static const int pinned[] = {PROV, PIN}, all[] = {PROV, PIN, FI_MR_ENDPOINT | FI_MR_PROV_KEY, FI_MR_ENDPOINT};
-	static const uint32_t versions[] = {FI_VERSION(1, 5), FI_VERSION(1, 17), FI_VERSION(1, 20), FI_VERSION(2, 1), FI_VERSION(2, 6)};
+	static const uint32_t versions[] = {FI_VERSION(1, 5), FI_VERSION(1, 17), FI_VERSION(1, 20), FI_VERSION(2, 1),
+					    FI_VERSION(2, 6)};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
@@ -337,7 +338,8 @@ static void hints__capabilities_that_cost_must_be_asked_for(void **state)
 	assert_int_equal(i->caps & (FI_TAGGED | FI_ATOMIC | FI_DIRECTED_RECV | FI_AV_USER_ID), 0);
 	assert_true(i->caps & FI_SHARED_AV);
 	fi_freeinfo(i);
-	i = cxi_fix_ask(hints_new(FI_MSG | FI_RMA | FI_RMA_EVENT | FI_FENCE | FI_SOURCE | FI_SOURCE_ERR | FI_AV_USER_ID), 0);
+	i = cxi_fix_ask(
+		hints_new(FI_MSG | FI_RMA | FI_RMA_EVENT | FI_FENCE | FI_SOURCE | FI_SOURCE_ERR | FI_AV_USER_ID), 0);
 	assert_int_equal(i->caps & dear, FI_RMA_EVENT | FI_FENCE | FI_SOURCE | FI_SOURCE_ERR);
 	assert_true(i->caps & FI_AV_USER_ID);
 	assert_true(i->domain_attr->caps & FI_AV_USER_ID);
@@ -481,7 +483,8 @@ static void hints__null_parts(void **state)
 
 /* --- node, service, addresses -------------------------------------------------------------------- */
 
-static struct fi_info *get_node(const char *node, const char *service, uint64_t flags, const struct fi_info *hints, int want)
+static struct fi_info *get_node(const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
+				int want)
 {
 	struct fi_info *info = NULL;
 

@@ -110,7 +110,8 @@ static void service__who_fits_best(void **state)
 	(void)state;
 	room("svc=2:uid=%u:vnis=20,3:vnis=30", (unsigned)geteuid());
 	dflt_is(0, 2, 20); /* a member by user, before those that take anybody */
-	room("svc=2:gid=%u:vnis=20,3:uid=%u:vnis=30", (unsigned)geteuid() == (unsigned)getegid() ? (unsigned)geteuid() : 0);
+	room("svc=2:gid=%u:vnis=20,3:uid=%u:vnis=30",
+	     (unsigned)geteuid() == (unsigned)getegid() ? (unsigned)geteuid() : 0);
 	if (geteuid() == getegid())
 		dflt_is(0, 3, 30);
 	room("svc=2:vnis=20,3:vnis=30", 0);
@@ -128,8 +129,10 @@ static void check__keys_of_the_application(void **state)
 		size_t len;
 		int want;
 	} row[] = {
-		{{2, 20, 0}, 8, 0},	      {{2, 21, 0}, 8, -FI_EACCES}, {{2, 0, 0}, 8, -FI_EACCES}, {{7, 20, 0}, 8, -FI_EINVAL},
-		{{2, 20, 0}, 7, -FI_EINVAL},  {{2, 20, 0}, 0, -FI_EINVAL}, {{3, 30, 0}, 8, -FI_EACCES}, {{1, 4711, 0}, 8, 0},
+		{{2, 20, 0}, 8, 0}, {{2, 21, 0}, 8, -FI_EACCES},
+		{{2, 0, 0}, 8, -FI_EACCES}, {{7, 20, 0}, 8, -FI_EINVAL},
+		{{2, 20, 0}, 7, -FI_EINVAL}, {{2, 20, 0}, 0, -FI_EINVAL},
+		{{3, 30, 0}, 8, -FI_EACCES}, {{1, 4711, 0}, 8, 0},
 	};
 	struct cxi_key out;
 

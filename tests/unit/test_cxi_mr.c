@@ -171,7 +171,8 @@ static ssize_t atomic_flags(const struct rma_fix *r, uint64_t key, uint64_t flag
 	static uint64_t v = 1;
 	struct fi_ioc ioc = {&v, 1};
 	struct fi_rma_ioc at = {0, 1, key};
-	struct fi_msg_atomic m = {.msg_iov = &ioc, .iov_count = 1, .addr = r->target, .rma_iov = &at, .rma_iov_count = 1, .datatype = FI_UINT64, .op = FI_SUM};
+	struct fi_msg_atomic m = {.msg_iov = &ioc, .iov_count = 1, .addr = r->target, .rma_iov = &at,
+				  .rma_iov_count = 1, .datatype = FI_UINT64, .op = FI_SUM};
 
 	return fi_atomicmsg(r->e[0].ep, &m, flags | FI_COMPLETION);
 }
@@ -340,7 +341,8 @@ static void key_cache__not_shared(void **state)
 	open_prov_keys(&r, true);
 	a = region(&r, mem, sizeof(mem), 0);
 	assert_int_equal(fi_cntr_open(r.f.domain, NULL, &cntr, NULL), 0);
-	assert_int_equal(fi_mr_reg(r.f.domain, mem, sizeof(mem), FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &c, NULL), 0);
+	assert_int_equal(fi_mr_reg(r.f.domain, mem, sizeof(mem), FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &c, NULL),
+			 0);
 	assert_int_equal(fi_mr_bind(c, &r.e[1].ep->fid, 0), 0);
 	assert_int_equal(fi_mr_bind(c, &cntr->fid, FI_REMOTE_WRITE), 0);
 	assert_int_equal(fi_mr_enable(c), 0);

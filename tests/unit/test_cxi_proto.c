@@ -143,9 +143,12 @@ static void select__first_that_holds(void **state)
 		bool inject, trig, rnr;
 		enum cxi_proto want;
 	} row[] = {
-		{0, false, false, false, CXI_P_ZERO},	   {0, true, true, true, CXI_P_ZERO},	     {1, false, false, false, CXI_P_IDC},
-		{192, false, false, false, CXI_P_IDC},	   {193, false, false, false, CXI_P_EAGER},  {1, false, true, false, CXI_P_EAGER},
-		{18433, false, false, false, CXI_P_EAGER}, {18434, false, false, false, CXI_P_RDZV}, {18434, false, false, true, CXI_P_EAGER},
+		{0, false, false, false, CXI_P_ZERO}, {0, true, true, true, CXI_P_ZERO},
+		{1, false, false, false, CXI_P_IDC},
+		{192, false, false, false, CXI_P_IDC}, {193, false, false, false, CXI_P_EAGER},
+		{1, false, true, false, CXI_P_EAGER},
+		{18433, false, false, false, CXI_P_EAGER}, {18434, false, false, false, CXI_P_RDZV},
+		{18434, false, false, true, CXI_P_EAGER},
 	};
 	struct cxi_params p;
 

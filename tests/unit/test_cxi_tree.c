@@ -101,7 +101,8 @@ static void single_open(struct cxi_fix *f, struct cxi_fix_ep *e, uint16_t vni, u
 }
 
 /* An endpoint that takes its VNIs from its address vector; the handles of the keys come back. */
-static void multi_open(struct cxi_fix *f, struct cxi_fix_ep *e, const uint16_t *vni, int cnt, uint32_t proto, fi_addr_t *handle)
+static void multi_open(struct cxi_fix *f, struct cxi_fix_ep *e, const uint16_t *vni, int cnt, uint32_t proto,
+		       fi_addr_t *handle)
 {
 	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
 	struct fi_info *info = msg_info(proto);

@@ -98,8 +98,9 @@ static void rdm__attributes(void **state)
 	struct fi_info *i = get(FI_VERSION(2, 1), NULL, 0);
 
 	(void)state;
-	assert_int_equal(i->caps, FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_READ | FI_WRITE | FI_RECV | FI_SEND | FI_REMOTE_READ |
-					  FI_REMOTE_WRITE | FI_MULTI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SOURCE | FI_DIRECTED_RECV);
+	assert_int_equal(i->caps, FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_READ | FI_WRITE | FI_RECV | FI_SEND |
+					  FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV | FI_LOCAL_COMM |
+					  FI_REMOTE_COMM | FI_SOURCE | FI_DIRECTED_RECV);
 	assert_int_equal(i->mode, 0);
 	assert_int_equal(i->addr_format, FI_ADDR_EFA);
 	assert_int_equal(i->src_addrlen, 32);

@@ -90,8 +90,8 @@ static void refused__atomic_on_dgram(void **state)
 {
 	struct fi_ioc ioc = {g_mem, 1};
 	struct fi_rma_ioc rioc = {(uintptr_t)g_mem, 1, 0};
-	struct fi_msg_atomic m = {.msg_iov = &ioc, .iov_count = 1, .rma_iov = &rioc, .rma_iov_count = 1, .datatype = FI_UINT64,
-				  .op = FI_SUM};
+	struct fi_msg_atomic m = {.msg_iov = &ioc, .iov_count = 1, .rma_iov = &rioc, .rma_iov_count = 1,
+				  .datatype = FI_UINT64, .op = FI_SUM};
 	size_t cnt;
 	struct load_objs o;
 
@@ -104,7 +104,8 @@ static void refused__atomic_on_dgram(void **state)
 	REFUSED(fi_fetch_atomicv(o.ep, &ioc, NULL, 1, &ioc, NULL, 1, 0, 0, 0, FI_UINT64, FI_SUM, NULL));
 	REFUSED(fi_fetch_atomicmsg(o.ep, &m, &ioc, NULL, 1, 0));
 	REFUSED(fi_compare_atomic(o.ep, g_mem, 1, NULL, g_mem, NULL, g_mem, NULL, 0, 0, 0, FI_UINT64, FI_CSWAP, NULL));
-	REFUSED(fi_compare_atomicv(o.ep, &ioc, NULL, 1, &ioc, NULL, 1, &ioc, NULL, 1, 0, 0, 0, FI_UINT64, FI_CSWAP, NULL));
+	REFUSED(fi_compare_atomicv(o.ep, &ioc, NULL, 1, &ioc, NULL, 1, &ioc, NULL, 1, 0, 0, 0, FI_UINT64, FI_CSWAP,
+				   NULL));
 	REFUSED(fi_compare_atomicmsg(o.ep, &m, &ioc, NULL, 1, &ioc, NULL, 1, 0));
 	REFUSED(fi_atomicvalid(o.ep, FI_UINT64, FI_SUM, &cnt));
 	REFUSED(fi_fetch_atomicvalid(o.ep, FI_UINT64, FI_SUM, &cnt));

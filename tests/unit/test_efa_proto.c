@@ -7,7 +7,8 @@
 
 #include "unit.h"
 
-static const uint8_t addr[32] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0x34, 0x12, 0, 0, 0x78, 0x56, 0x34, 0x12};
+static const uint8_t addr[32] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0x34, 0x12, 0, 0, 0x78, 0x56,
+				 0x34, 0x12};
 
 /* "40 04 05 00 ..": hex with blanks to bytes; AA stands for the 32-byte address above. */
 static size_t hex(const char *text, uint8_t *out)
@@ -70,15 +71,19 @@ static const struct golden golden[] = {
 	  .connid = 0x12345678}},
 	{"81 04 0C 80 | 05000000 | 0000100000000000 | 03000000 | 01000000 | 0200000000000000 | 78563412 |"
 	 "0010000000000000 0000100000000000 0700000000000000",
-	 {.type = EFA_PKT_LONGREAD_TAGRTM, .flags = 0x800c, .msg_id = 5, .msg_len = 0x100000, .send_id = 3, .read_iov_cnt = 1,
+	 {.type = EFA_PKT_LONGREAD_TAGRTM, .flags = 0x800c, .msg_id = 5, .msg_len = 0x100000, .send_id = 3,
+	  .read_iov_cnt = 1,
 	  .tag = 2, .connid = 0x12345678, .read_iov = {{0x1000, 0x100000, 7}}}},
-	{"4C 04 20 80 | 06000000 | 01000000 | 06000000 | 0C000000 | 04000000 | 0010000000000000 0000000000000000 0700000000000000 |"
+	{"4C 04 20 80 | 06000000 | 01000000 | 06000000 | 0C000000 | 04000000 | 0010000000000000 0000000000000000 "
+	 "0700000000000000 |"
 	 "78563412",
 	 {.type = EFA_PKT_COMPARE_RTA, .flags = 0x8020, .msg_id = 6, .rma_iov_cnt = 1, .atomic_dt = 6, .atomic_op = 12,
 	  .recv_id = 4, .rma_iov = {{0x1000, 0, 7}}, .connid = 0x12345678}},
-	{"48 04 00 80 | 01000000 | 0010000000000000 | 04000000 | 00100000 | 0020000000000000 0010000000000000 0700000000000000 |"
+	{"48 04 00 80 | 01000000 | 0010000000000000 | 04000000 | 00100000 | 0020000000000000 0010000000000000 "
+	 "0700000000000000 |"
 	 "78563412",
-	 {.type = EFA_PKT_SHORT_RTR, .flags = 0x8000, .rma_iov_cnt = 1, .msg_len = 0x1000, .recv_id = 4, .recv_len32 = 0x1000,
+	 {.type = EFA_PKT_SHORT_RTR, .flags = 0x8000, .rma_iov_cnt = 1, .msg_len = 0x1000, .recv_id = 4,
+	  .recv_len32 = 0x1000,
 	  .rma_iov = {{0x2000, 0x1000, 7}}, .connid = 0x12345678}},
 };
 

@@ -106,7 +106,8 @@ static int setup(void **state)
 	r.info->rx_attr->size = RQ;
 	assert_int_equal(g_prov->fabric(r.info->fabric_attr, &r.fabric, NULL), 0);
 	assert_int_equal(fi_domain(r.fabric, r.info, &r.domain, NULL), 0);
-	assert_int_equal(fi_mr_reg(r.domain, r.mem, sizeof(r.mem), FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &r.mr, NULL), 0);
+	assert_int_equal(
+		fi_mr_reg(r.domain, r.mem, sizeof(r.mem), FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &r.mr, NULL), 0);
 	for (int i = 0; i < SIDES; i++)
 		side_open(i);
 	for (int i = BAD; i < SIDES; i++) {
@@ -257,7 +258,8 @@ static void open__messages_that_do_not_end(void **state)
 	(void)state;
 	limit(EFA_Q_OPEN, 32, 32);
 	for (int i = 0; i < ROUNDS && peer->next_msg_id < 2000; i++) {
-		struct efa_hdr h = {.type = EFA_PKT_MEDIUM_MSGRTM, .flags = EFA_FLAG_MSG, .msg_id = peer->next_msg_id, .msg_len = 20000};
+		struct efa_hdr h = {.type = EFA_PKT_MEDIUM_MSGRTM, .flags = EFA_FLAG_MSG, .msg_id = peer->next_msg_id,
+				    .msg_len = 20000};
 
 		peer->next_msg_id += send_made_up(&h, 8);
 		drive();
@@ -273,7 +275,8 @@ static void open__the_same_bytes_again(void **state)
 
 	(void)state;
 	for (int i = 0; i < 3000; i++) {
-		struct efa_hdr h = {.type = EFA_PKT_MEDIUM_MSGRTM, .flags = EFA_FLAG_MSG, .msg_id = id, .msg_len = 20000, .seg_off = 8};
+		struct efa_hdr h = {.type = EFA_PKT_MEDIUM_MSGRTM, .flags = EFA_FLAG_MSG, .msg_id = id,
+				    .msg_len = 20000, .seg_off = 8};
 
 		send_made_up(&h, i ? 1000 : 8);
 		drive();
@@ -288,7 +291,8 @@ static void work__writes_that_do_not_end(void **state)
 	(void)state;
 	limit(EFA_Q_WORK, 32, 32);
 	for (uint32_t i = 0; i < ROUNDS / 4; i++) {
-		struct efa_hdr h = {.type = EFA_PKT_LONGCTS_RTW, .send_id = i, .msg_len = 4096, .credit = 1, .rma_iov_cnt = 1};
+		struct efa_hdr h = {.type = EFA_PKT_LONGCTS_RTW, .send_id = i, .msg_len = 4096, .credit = 1,
+				    .rma_iov_cnt = 1};
 
 		h.rma_iov[0] = (struct efa_rma_iov){(uintptr_t)r.mem, 4096, fi_mr_key(r.mr)};
 		send_made_up(&h, 8);

@@ -30,7 +30,8 @@ static const struct row rows[] = {
 	{0, FI_DELIVERY_COMPLETE, true, true, false, 0, EFA_PKT_DC_EAGER_MSGRTM},
 	{MED, FI_DELIVERY_COMPLETE, true, true, false, 0, EFA_PKT_DC_MEDIUM_MSGRTM},
 	{MED + 1, FI_DELIVERY_COMPLETE, true, true, false, 0, EFA_PKT_DC_LONGCTS_MSGRTM},
-	{READ, FI_DELIVERY_COMPLETE, true, true, false, 4096, EFA_PKT_LONGREAD_MSGRTM}, /* confirmed anyway, so no runt */
+	/* confirmed anyway, so no runt */
+	{READ, FI_DELIVERY_COMPLETE, true, true, false, 4096, EFA_PKT_LONGREAD_MSGRTM},
 	{8, FI_DELIVERY_COMPLETE | FI_INJECT, true, true, false, 0, EFA_PKT_EAGER_MSGRTM},
 };
 
@@ -60,7 +61,8 @@ static void select__table(void **state)
 /* FI_EFA_INTER_MIN_READ_MESSAGE_SIZE below the eager limit: the read protocol takes over from there. */
 static void select__small_min_read(void **state)
 {
-	struct efa_select_in in = {.len = 1000, .peer_hs = true, .can_read = true, .eager_cap = CAP, .max_medium = MED, .min_read = 1000};
+	struct efa_select_in in = {.len = 1000, .peer_hs = true, .can_read = true, .eager_cap = CAP, .max_medium = MED,
+				   .min_read = 1000};
 
 	(void)state;
 	assert_int_equal(efa_select_msg(&in), EFA_PKT_LONGREAD_MSGRTM);
@@ -74,7 +76,8 @@ static void select__small_min_read(void **state)
 /* Device memory has no medium protocol: max_medium 0 goes straight to the next one. */
 static void select__no_medium(void **state)
 {
-	struct efa_select_in in = {.len = CAP + 1, .peer_hs = true, .eager_cap = CAP, .max_medium = 0, .min_read = READ};
+	struct efa_select_in in = {.len = CAP + 1, .peer_hs = true, .eager_cap = CAP, .max_medium = 0,
+				   .min_read = READ};
 
 	(void)state;
 	assert_int_equal(efa_select_msg(&in), EFA_PKT_LONGCTS_MSGRTM);

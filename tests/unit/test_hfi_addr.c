@@ -31,7 +31,9 @@ static void ports__all(void **state)
 	assert_int_equal(first.nonce, 0);
 	assert_int_equal(first.ip[15], 2);
 	for (unsigned i = 0; i < HFI_CTXT_MAX * HFI_SUBCTXT_MAX; i++) {
-		assert_int_equal(hfi_addr_of(&map, 2, (uint16_t)(i / HFI_SUBCTXT_MAX), (uint16_t)(i % HFI_SUBCTXT_MAX), &addr), 0);
+		assert_int_equal(
+			hfi_addr_of(&map, 2, (uint16_t)(i / HFI_SUBCTXT_MAX), (uint16_t)(i % HFI_SUBCTXT_MAX), &addr),
+			0);
 		assert_int_equal(addr.port, first.port + i);
 		assert_memory_equal(addr.ip, first.ip, 16);
 		assert_int_equal(hfi_addr_who(&map, &addr, &lid, &ctxt, &sub), 0);

@@ -83,7 +83,12 @@ static void side_open(struct side *s, struct sim *sim)
 	uint32_t lid;
 	uint16_t base;
 
-	*s = (struct side){.unit = {.name = "hfi1_0", .state = HFI_PORT_ACTIVE, .nctxts = 8, .pkey_cnt = 2, .pkeys = {0x8001, 0x7fff}, .pkey_check = true}};
+	*s = (struct side){.unit = {.name = "hfi1_0",
+				    .state = HFI_PORT_ACTIVE,
+				    .nctxts = 8,
+				    .pkey_cnt = 2,
+				    .pkeys = {0x8001, 0x7fff},
+				    .pkey_check = true}};
 	own_ip(s->unit.ip);
 	assert_int_equal(link_room_parse("net=127.78.0.0/16;linger=0ms", &s->room, err, sizeof(err)), 0);
 	assert_int_equal(hostpart_init(&s->map, &hfi_lid_kind, &s->room, s->unit.ip, err, sizeof(err)), 0);
@@ -205,7 +210,8 @@ static void any__exhausted(void **state)
 	s.unit.nctxts = 2;
 	got(&s, &c[0], 0, 0);
 	got(&s, &c[1], 1, 0);
-	snprintf(words, sizeof(words), "hfi1_0|no free context|all 2|process %d has 2|contexts=160|units=", (int)getpid());
+	snprintf(words, sizeof(words),
+		 "hfi1_0|no free context|all 2|process %d has 2|contexts=160|units=", (int)getpid());
 	refused(&s, -EBUSY, words);
 	give_back(&s, &c[0]);
 	got(&s, &c[0], 0, 0);
@@ -553,7 +559,9 @@ static int lock_take(unsigned uid, int nr)
 	int n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "sf-hfi-lock-%u-%d", uid, nr);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	if (fd < 0 || bind(fd, (struct sockaddr *)&name, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) || listen(fd, 8))
+	if (fd < 0 ||
+	    bind(fd, (struct sockaddr *)&name, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) ||
+	    listen(fd, 8))
 		_exit(8);
 	return fd;
 }
@@ -757,10 +765,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any__lowest_first),  cmocka_unit_test(any__goes_round),
 		cmocka_unit_test(any__exhausted),	      cmocka_unit_test(any__foreign_port),
-		cmocka_unit_test(wanted__one),	      cmocka_unit_test(check__refusals),      cmocka_unit_test(shared__join),
-		cmocka_unit_test(shared__groups),     cmocka_unit_test(procs__holder_is_named), cmocka_unit_test(procs__dead_founder),
-		cmocka_unit_test(procs__race_any),    cmocka_unit_test(procs__race_shared),   cmocka_unit_test(procs__lock_waits),
-		cmocka_unit_test(others__flock),      cmocka_unit_test(others__stopped),      cmocka_unit_test(others__mute),
+		cmocka_unit_test(wanted__one), cmocka_unit_test(check__refusals), cmocka_unit_test(shared__join),
+		cmocka_unit_test(shared__groups), cmocka_unit_test(procs__holder_is_named),
+		cmocka_unit_test(procs__dead_founder),
+		cmocka_unit_test(procs__race_any), cmocka_unit_test(procs__race_shared),
+		cmocka_unit_test(procs__lock_waits),
+		cmocka_unit_test(others__flock), cmocka_unit_test(others__stopped), cmocka_unit_test(others__mute),
 		cmocka_unit_test(others__names),      cmocka_unit_test(others__group),
 		cmocka_unit_test(sim__is_apart),
 	};

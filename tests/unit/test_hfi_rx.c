@@ -187,7 +187,8 @@ static void every_bit(uint32_t head)
 		g_fix.cnt = 0;
 		put(&h, NULL, 0, true);
 		passed += g_fix.cnt;
-		assert_true(plain || !g_fix.cnt || bit / 8 == offsetof(struct hfi_hdr, pkey) || bit / 8 / 4 == offsetof(struct hfi_hdr, kdeth) / 4);
+		assert_true(plain || !g_fix.cnt || bit / 8 == offsetof(struct hfi_hdr, pkey) ||
+			    bit / 8 / 4 == offsetof(struct hfi_hdr, kdeth) / 4);
 	}
 	/*
 	 * key; 14 bits of flags; opcode, ecn, aux; PSN; imm, w and tag; the member bit of the P_Key; two ways to be

@@ -23,7 +23,8 @@ static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 
 static struct hfi_sdma_req req_of(const struct iovec *iov, int iov_cnt, uint32_t npkts, uint16_t idx)
 {
-	struct hfi_sdma_req req = {.dst = g_fix.dst, .iov = iov, .iov_cnt = iov_cnt, .npkts = npkts, .fragsize = FRAG, .comp_idx = idx};
+	struct hfi_sdma_req req = {.dst = g_fix.dst, .iov = iov, .iov_cnt = iov_cnt, .npkts = npkts, .fragsize = FRAG,
+				   .comp_idx = idx};
 
 	hfi_dst_hdr(g_fix.dst, &req.hdr);
 	req.hdr.opcode = 0xc2;
@@ -124,11 +125,11 @@ static void post__limits(void **state)
 	const struct hfi_sdma_req good = req_of(&iov, 1, 2, 0);
 	struct hfi_sdma_req req;
 
-#define BAD(set_)                                                                                                                                      \
-	do {                                                                                                                                           \
-		req = good;                                                                                                                            \
-		set_;                                                                                                                                  \
-		assert_int_equal(hfi_sdma_post(g_fix.c, &req), -EINVAL);                                                                               \
+#define BAD(set_)                                                                                                      \
+	do {                                                                                                           \
+		req = good;                                                                                            \
+		set_;                                                                                                  \
+		assert_int_equal(hfi_sdma_post(g_fix.c, &req), -EINVAL);                                               \
 	} while (0)
 	BAD(req.npkts = 0);
 	BAD(req.npkts = 1);
@@ -241,7 +242,8 @@ static void close__in_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(post__headers), TEST(post__expected), TEST(post__limits), TEST(queue__no_room), TEST(queue__peer_gone), TEST(post__nobody_there),
+		TEST(post__headers), TEST(post__expected), TEST(post__limits),
+		TEST(queue__no_room), TEST(queue__peer_gone), TEST(post__nobody_there),
 		TEST(close__in_line),
 	};
 

@@ -54,7 +54,8 @@ static void hdr__offsets(void **state)
 		uint32_t off;
 		int rc;
 	} row[] = {
-		{0, 0}, {4, 0}, {2, -EINVAL}, {131068, 0}, {131072, 0}, {131076, -EINVAL}, {131072 + 64, 0}, {HFI_TID_BYTES - 64, 0},
+		{0, 0}, {4, 0}, {2, -EINVAL}, {131068, 0},
+		{131072, 0}, {131076, -EINVAL}, {131072 + 64, 0}, {HFI_TID_BYTES - 64, 0},
 		{HFI_TID_BYTES, -EINVAL},
 	};
 	struct hfi_tid tid = {.idx = 1023};
@@ -136,7 +137,8 @@ static void place__any_header(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(update__cuts), TEST(update__runs_out), TEST(hdr__offsets), TEST(place__bounds), TEST(place__stale), TEST(place__any_header),
+		TEST(update__cuts), TEST(update__runs_out), TEST(hdr__offsets),
+		TEST(place__bounds), TEST(place__stale), TEST(place__any_header),
 	};
 
 	fix_env("");

@@ -239,7 +239,8 @@ static void dst__bad_addresses(void **state)
 	assert_int_equal(hfi_dst_get(g_fix.c, 0, 0, &dst), -EINVAL);
 	assert_int_equal(hfi_dst_get(g_fix.c, HFI_LID_MAX + 1, 0, &dst), -EINVAL);
 	assert_int_equal(hfi_dst_get(g_fix.c, hfi_dst_lid(g_fix.dst), HFI_CTXT_MAX, &dst), -EINVAL);
-	assert_int_equal(hfi_dst_get(g_fix.c, (hfi_dst_lid(g_fix.dst) + 1000) % HFI_LID_MAX + 1, 0, &dst), -ENETUNREACH);
+	assert_int_equal(hfi_dst_get(g_fix.c, (hfi_dst_lid(g_fix.dst) + 1000) % HFI_LID_MAX + 1, 0, &dst),
+			 -ENETUNREACH);
 	g_fake.peer_rc = -ENETUNREACH;
 	assert_int_equal(hfi_dst_get(g_fix.c, hfi_dst_lid(g_fix.dst), 0, &dst), -ENETUNREACH);
 }

@@ -172,7 +172,9 @@ static void room__refusals(void **state)
 
 	(void)state;
 	refused("units=17", "SOFTFABRIC_OPX|units|16");
-	refused("nics=1", "nics|units|contexts|credits|rcvhdrq|egr|sdma_ring|mtu|rate|state|numa|down|pkeys|pkey_check|sl2sc|sc2vl");
+	refused("nics=1",
+		"nics|units|contexts|credits|rcvhdrq|egr|"
+		"sdma_ring|mtu|rate|state|numa|down|pkeys|pkey_check|sl2sc|sc2vl");
 	refused("contexts=161", "contexts|160");
 	refused("mtu=4000", "mtu=4000|2048, 4096, 8192");
 	refused("mtu=10240", "mtu|8192");
@@ -238,7 +240,8 @@ static void jkey__ranges(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(room__default),  cmocka_unit_test(room__numbers), cmocka_unit_test(room__lists), cmocka_unit_test(room__tables),
+		cmocka_unit_test(room__default), cmocka_unit_test(room__numbers),
+		cmocka_unit_test(room__lists), cmocka_unit_test(room__tables),
 		cmocka_unit_test(room__refusals), cmocka_unit_test(room__file),	   cmocka_unit_test(jkey__ranges),
 	};
 

@@ -8,7 +8,8 @@
 
 #include "link/hostpart.h"
 
-static const struct hostpart_kind tall = {.name = "NIC address", .word = "NIC", .max = 0xfffff, .dev_max = 8, .port_cnt = 12288};
+static const struct hostpart_kind tall = {
+	.name = "NIC address", .word = "NIC", .max = 0xfffff, .dev_max = 8, .port_cnt = 12288};
 static const struct hostpart_kind small = {
 	.name = "LID", .word = "LID", .min = 1, .max = 0xbfff, .dev_max = 16, .below = 1280, .port_cnt = 1280};
 
@@ -87,7 +88,8 @@ static void kind__refusals(void **state)
 	static const struct {
 		const char *room, *ip, *say;
 	} bad[] = {
-		{"net=10.1.0.0/16", "10.1.192.0", "10.1.192.0 has no LID|1 to 16 bits|0x1 to 0xbfff|0xc000|map=LID->IP"},
+		{"net=10.1.0.0/16", "10.1.192.0",
+		 "10.1.192.0 has no LID|1 to 16 bits|0x1 to 0xbfff|0xc000|map=LID->IP"},
 		{"net=10.1.0.0/16", "10.1.0.0", "10.1.0.0 has no LID|is 0x0"},
 		{"net=10.0.0.0/8", "10.1.0.1", "has no LID|0x10001"},
 		{"net=10.2.0.0/16", "10.1.0.1", "not in net=10.2.0.0/16"},
@@ -120,7 +122,8 @@ static void kind__refusals(void **state)
  */
 static void map__two_kinds(void **state)
 {
-	static const char room[] = "map=5->10.0.0.9,6->10.0.0.9:40000,7->10.0.0.9:53248,0x12345->10.0.0.8:2304,8->10.0.0.8:2304";
+	static const char room[] =
+		"map=5->10.0.0.9,6->10.0.0.9:40000,7->10.0.0.9:53248,0x12345->10.0.0.8:2304,8->10.0.0.8:2304";
 	struct hostpart lids, nics;
 	uint8_t ip[16];
 	uint32_t nr;

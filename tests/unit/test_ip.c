@@ -40,7 +40,8 @@ static void ip_is_loopback__both_families(void **state)
 	static const struct {
 		const char *text;
 		bool want;
-	} row[] = {{"127.0.0.1", true}, {"127.9.9.9", true}, {"126.0.0.1", false}, {"::1", true}, {"::2", false}, {"fd00::1", false}};
+	} row[] = {{"127.0.0.1", true}, {"127.9.9.9", true}, {"126.0.0.1", false},
+		   {"::1", true},	{"::2", false},	     {"fd00::1", false}};
 	uint8_t ip[16];
 
 	(void)state;

@@ -46,7 +46,8 @@ static uint64_t g_a[2], g_b[2], g_c[2], g_d[2];
 static struct fi_ioc g_iov[] = {{g_a, 2}, {g_b, 1}}, g_cmp[] = {{g_c, 3}}, g_res[] = {{g_d, 1}, {g_b, 2}};
 
 /* The last call: a @kind made in @form, of @iov_cnt, @cmp_cnt and @res_cnt vectors. */
-static void check(ssize_t ret, enum kit_atomic_kind kind, enum kit_atomic_form form, size_t iov_cnt, size_t cmp_cnt, size_t res_cnt)
+static void check(ssize_t ret, enum kit_atomic_kind kind, enum kit_atomic_form form, size_t iov_cnt, size_t cmp_cnt,
+		  size_t res_cnt)
 {
 	assert_int_equal(ret, -FI_ENODATA);
 	assert_int_equal(g_got.calls, 1);
@@ -84,23 +85,26 @@ static void buffer__is_one_vector(void **state)
 {
 	const struct fi_ops_atomic *o = g_ep.atomic;
 
-	check(o->write(&g_ep, g_a, 2, NULL, 5, 0x1000, 9, FI_UINT64, FI_SUM, CTX), KIT_ATOMIC_BASE, KIT_ATOMIC_BY_ARGS, 1, 0, 0);
+	check(o->write(&g_ep, g_a, 2, NULL, 5, 0x1000, 9, FI_UINT64, FI_SUM, CTX), KIT_ATOMIC_BASE, KIT_ATOMIC_BY_ARGS,
+	      1, 0, 0);
 	check_buf(g_got.iov, g_a, 2);
 	assert_int_equal(g_got.rma.count, 2);
 	assert_int_equal(g_got.msg.op, FI_SUM);
 	reset(state);
-	check(o->inject(&g_ep, g_b, 2, 5, 0x1000, 9, FI_UINT64, FI_MIN), KIT_ATOMIC_BASE, KIT_ATOMIC_BY_INJECT, 1, 0, 0);
+	check(o->inject(&g_ep, g_b, 2, 5, 0x1000, 9, FI_UINT64, FI_MIN), KIT_ATOMIC_BASE, KIT_ATOMIC_BY_INJECT, 1, 0,
+	      0);
 	check_buf(g_got.iov, g_b, 2);
 	assert_int_equal(g_got.rma.count, 2);
 	assert_int_equal(g_got.msg.op, FI_MIN);
 	reset(state);
-	check(o->readwrite(&g_ep, g_a, 2, NULL, g_d, NULL, 5, 0x1000, 9, FI_UINT64, FI_SUM, CTX), KIT_ATOMIC_FETCH, KIT_ATOMIC_BY_ARGS, 1, 0, 1);
+	check(o->readwrite(&g_ep, g_a, 2, NULL, g_d, NULL, 5, 0x1000, 9, FI_UINT64, FI_SUM, CTX), KIT_ATOMIC_FETCH,
+	      KIT_ATOMIC_BY_ARGS, 1, 0, 1);
 	check_buf(g_got.iov, g_a, 2);
 	check_buf(g_got.res, g_d, 2);
 	assert_int_equal(g_got.rma.count, 2);
 	reset(state);
-	check(o->compwrite(&g_ep, g_a, 2, NULL, g_c, NULL, g_d, NULL, 5, 0x1000, 9, FI_UINT64, FI_CSWAP, CTX), KIT_ATOMIC_COMPARE,
-	      KIT_ATOMIC_BY_ARGS, 1, 1, 1);
+	check(o->compwrite(&g_ep, g_a, 2, NULL, g_c, NULL, g_d, NULL, 5, 0x1000, 9, FI_UINT64, FI_CSWAP, CTX),
+	      KIT_ATOMIC_COMPARE, KIT_ATOMIC_BY_ARGS, 1, 1, 1);
 	check_buf(g_got.iov, g_a, 2);
 	check_buf(g_got.cmp, g_c, 2);
 	check_buf(g_got.res, g_d, 2);
@@ -111,17 +115,19 @@ static void vectors__as_many_elements_there(void **state)
 {
 	const struct fi_ops_atomic *o = g_ep.atomic;
 
-	check(o->writev(&g_ep, g_iov, NULL, 2, 5, 0x1000, 9, FI_UINT64, FI_SUM, CTX), KIT_ATOMIC_BASE, KIT_ATOMIC_BY_ARGS, 2, 0, 0);
+	check(o->writev(&g_ep, g_iov, NULL, 2, 5, 0x1000, 9, FI_UINT64, FI_SUM, CTX), KIT_ATOMIC_BASE,
+	      KIT_ATOMIC_BY_ARGS, 2, 0, 0);
 	assert_int_equal(g_got.rma.count, 3);
 	check_buf(&g_got.iov[1], g_b, 1);
 	reset(state);
-	check(o->readwritev(&g_ep, g_iov, NULL, 2, g_res, NULL, 2, 5, 0x1000, 9, FI_UINT64, FI_SUM, CTX), KIT_ATOMIC_FETCH, KIT_ATOMIC_BY_ARGS, 2,
-	      0, 2);
+	check(o->readwritev(&g_ep, g_iov, NULL, 2, g_res, NULL, 2, 5, 0x1000, 9, FI_UINT64, FI_SUM, CTX),
+	      KIT_ATOMIC_FETCH, KIT_ATOMIC_BY_ARGS, 2, 0, 2);
 	assert_int_equal(g_got.rma.count, 3);
 	check_buf(&g_got.res[1], g_b, 2);
 	reset(state);
-	check(o->compwritev(&g_ep, g_iov, NULL, 2, g_cmp, NULL, 1, g_res, NULL, 2, 5, 0x1000, 9, FI_UINT64, FI_CSWAP, CTX), KIT_ATOMIC_COMPARE,
-	      KIT_ATOMIC_BY_ARGS, 2, 1, 2);
+	check(o->compwritev(&g_ep, g_iov, NULL, 2, g_cmp, NULL, 1, g_res, NULL, 2, 5, 0x1000, 9, FI_UINT64, FI_CSWAP,
+			    CTX),
+	      KIT_ATOMIC_COMPARE, KIT_ATOMIC_BY_ARGS, 2, 1, 2);
 	assert_int_equal(g_got.rma.count, 3);
 	check_buf(g_got.cmp, g_c, 3);
 }
@@ -129,8 +135,9 @@ static void vectors__as_many_elements_there(void **state)
 static void read__has_no_operand(void **state)
 {
 	(void)state;
-	check(g_ep.atomic->readwritev(&g_ep, NULL, NULL, 1, g_res, NULL, 2, 5, 0x1000, 9, FI_UINT64, FI_ATOMIC_READ, CTX), KIT_ATOMIC_FETCH,
-	      KIT_ATOMIC_BY_ARGS, 0, 0, 2);
+	check(g_ep.atomic->readwritev(&g_ep, NULL, NULL, 1, g_res, NULL, 2, 5, 0x1000, 9, FI_UINT64, FI_ATOMIC_READ,
+				      CTX),
+	      KIT_ATOMIC_FETCH, KIT_ATOMIC_BY_ARGS, 0, 0, 2);
 	assert_int_equal(g_got.rma.count, 3);
 }
 
@@ -145,7 +152,8 @@ static void message__is_the_callers(void **state)
 	check(o->readwritemsg(&g_ep, &m, g_res, NULL, 2, FI_MORE), KIT_ATOMIC_FETCH, KIT_ATOMIC_BY_MSG, 2, 0, 2);
 	assert_ptr_equal(g_got.req.res.msg_iov, g_res);
 	reset(state);
-	check(o->compwritemsg(&g_ep, &m, g_cmp, NULL, 1, g_res, NULL, 2, FI_MORE), KIT_ATOMIC_COMPARE, KIT_ATOMIC_BY_MSG, 2, 1, 2);
+	check(o->compwritemsg(&g_ep, &m, g_cmp, NULL, 1, g_res, NULL, 2, FI_MORE), KIT_ATOMIC_COMPARE,
+	      KIT_ATOMIC_BY_MSG, 2, 1, 2);
 	assert_ptr_equal(g_got.req.cmp.msg_iov, g_cmp);
 	assert_ptr_equal(g_got.req.res.msg_iov, g_res);
 }

@@ -360,7 +360,8 @@ static void lane_peek__bad_headers_break_the_lane(void **state)
 			lane_next(&p.rx);
 		}
 		assert_null(lane_peek(&p.rx, &cap, &user));
-		atomic_store(lane_word0(p.tx.slots, row[i].idx), (uint64_t)lane_lap_tag(lane_first(64), 6) << 48 | row[i].word);
+		atomic_store(lane_word0(p.tx.slots, row[i].idx),
+			     (uint64_t)lane_lap_tag(lane_first(64), 6) << 48 | row[i].word);
 		assert_null(lane_peek(&p.rx, &cap, &user));
 		assert_true(p.rx.broken);
 		/* for good, whatever comes */

@@ -304,7 +304,8 @@ static void lives_run(const char *text, bool by_kill, bool nonce)
 		for (int i = 0; i < 5; i++)
 			side_send(&s, &board->addr[1], life);
 		lock_acquire(&s.lock);
-		rc = link_bulk(s.port, s.peer, LINK_GET, mem, sizeof(mem), atomic_load(&board->mem), atomic_load(&board->key), &s);
+		rc = link_bulk(s.port, s.peer, LINK_GET, mem, sizeof(mem), atomic_load(&board->mem),
+			       atomic_load(&board->key), &s);
 		lock_release(&s.lock);
 		assert_int_equal(rc, 0);
 		side_poll(&s);

@@ -477,7 +477,8 @@ static double unexp_cost(struct mt_node *nodes, uint32_t depth, enum pattern p, 
 static void cost_check(double shallow, double deep, const char *what, enum pattern p)
 {
 	if (deep > 200 * (shallow + 10))
-		fail_msg("%s, %s: %.0f ns at depth %u, %.0f at 1", what, g_pattern[p], deep, g_depth[ARRAY_SIZE(g_depth) - 1], shallow);
+		fail_msg("%s, %s: %.0f ns at depth %u, %.0f at 1", what, g_pattern[p], deep,
+			 g_depth[ARRAY_SIZE(g_depth) - 1], shallow);
 }
 
 static void matchtab__costs(void **state)

@@ -25,7 +25,8 @@ static int teardown(void **state)
 
 static struct opx_addr addr_make(uint16_t lid, uint8_t rx, uint16_t endpoint_id)
 {
-	return (struct opx_addr){.hfi1_rx = rx, .hfi1_unit = 0, .reliability_rx = rx, .endpoint_id = le16_put(endpoint_id), .lid = be16_put(lid),
+	return (struct opx_addr){.hfi1_rx = rx, .hfi1_unit = 0, .reliability_rx = rx,
+				 .endpoint_id = le16_put(endpoint_id), .lid = be16_put(lid),
 				 .rx_index = endpoint_id & OPX_ADDR_SEP ? 0 : (uint8_t)endpoint_id};
 }
 
@@ -230,7 +231,8 @@ static void table__places(void **state)
 
 static void insert__refusals(void **state)
 {
-	struct opx_addr a[4] = {addr_make(0, 1, 1), addr_make(0xc000, 1, 1), addr_make(5, 160, 1), addr_make(5, 159, 1)};
+	struct opx_addr a[4] = {addr_make(0, 1, 1), addr_make(0xc000, 1, 1), addr_make(5, 160, 1),
+				addr_make(5, 159, 1)};
 	fi_addr_t out[4];
 
 	(void)state;
@@ -256,7 +258,8 @@ static void bits__name_contexts(void **state)
 	(void)state;
 	for (int table = 0; table < 2; table++) {
 		for (int bits = 2; bits <= 8; bits++) {
-			struct fid_av *av = table ? av_new(FI_AV_TABLE, bits, FI_AV_TABLE) : av_new(FI_AV_MAP, bits, FI_AV_MAP);
+			struct fid_av *av =
+				table ? av_new(FI_AV_TABLE, bits, FI_AV_TABLE) : av_new(FI_AV_MAP, bits, FI_AV_MAP);
 			fi_addr_t f = insert(av, sep), p = insert(av, plain);
 
 			for (int i = 0; i < OPX_SEP_MAX; i++) {

@@ -32,7 +32,8 @@ static void opx_flow__no_memory_for_a_stranger(void **state)
 
 static void opx_flow__wrong_keys(void **state)
 {
-	static const enum opx_ud kinds[] = {OPX_UD_INIT_ACK, OPX_UD_PING, OPX_UD_ACK, OPX_UD_NACK, OPX_UD_RESYNCH, OPX_UD_BYE};
+	static const enum opx_ud kinds[] = {OPX_UD_INIT_ACK, OPX_UD_PING,    OPX_UD_ACK,
+					    OPX_UD_NACK,     OPX_UD_RESYNCH, OPX_UD_BYE};
 	struct rig g;
 
 	(void)state;

@@ -36,7 +36,8 @@ static void opx_flow__local_window(void **state)
 	assert_true(opx_rel_drained(g.n[0].rel));
 	/* CONTROL waits in a queue, what comes behind it does not overtake */
 	for (int i = 0; i < 50; i++)
-		assert_int_equal(rig_post(&g, 0, 1, (uint32_t)i, i & 1 ? OPX_POST_CONTROL : OPX_POST_CONTROL | OPX_POST_REF), 0);
+		assert_int_equal(
+			rig_post(&g, 0, 1, (uint32_t)i, i & 1 ? OPX_POST_CONTROL : OPX_POST_CONTROL | OPX_POST_REF), 0);
 	assert_false(opx_rel_drained(g.n[0].rel));
 	assert_true(LIST_EMPTY(&g.n[0].ops)); /* copied */
 	rig_run_for(&g, 10 * NS_PER_MS);
@@ -132,7 +133,8 @@ static void opx_flow__congestion_window(void **state)
 	(void)state;
 	pair_open(&g, 4, false);
 	f = rig_flow(&g, 0, 1);
-	assert_in_range(fill(&g, HFI_MTU, OPX_POST_REF), OPX_CWND_FIRST / (HFI_MTU + 64) - 1, OPX_CWND_FIRST / (HFI_MTU + 64) + 1);
+	assert_in_range(fill(&g, HFI_MTU, OPX_POST_REF), OPX_CWND_FIRST / (HFI_MTU + 64) - 1,
+			OPX_CWND_FIRST / (HFI_MTU + 64) + 1);
 	assert_true(f->bytes_out <= f->cwnd);
 	/*
 	 * grows as far as allowed, halves once for a burst of losses that is a third of all and more, never below the
@@ -612,8 +614,9 @@ static void opx_flow__goodput(void **state)
 		assert_true(rig_run(&g, 100 * NS_PER_SEC));
 		ratio = (double)g.n[0].wire_data / 20000;
 		udp = (double)(g.sent - g.n[0].wire_data) / 20000;
-		print_message("loss %2.0f %%: %.3f data packets and %.3f UD packets sent per packet delivered, %.2f ms\n", row[i].loss * 100, ratio,
-			      udp, (double)(g.now - begin) / 1e6);
+		print_message(
+			"loss %2.0f %%: %.3f data packets and %.3f UD packets sent per packet delivered, %.2f ms\n",
+			row[i].loss * 100, ratio, udp, (double)(g.now - begin) / 1e6);
 		assert_true(ratio <= row[i].most);
 		rig_close(&g);
 	}

@@ -7,8 +7,9 @@
 #include "kit/compat.h"
 #include "opx_fake.h"
 
-static const uint32_t versions[] = {FI_VERSION(1, 4), FI_VERSION(1, 5), FI_VERSION(1, 15), FI_VERSION(1, 17), FI_VERSION(1, 20), FI_VERSION(1, 22),
-				    FI_VERSION(2, 0), FI_VERSION(2, 1), FI_VERSION(2, 6)};
+static const uint32_t versions[] = {FI_VERSION(1, 4),  FI_VERSION(1, 5),  FI_VERSION(1, 15),
+				    FI_VERSION(1, 17), FI_VERSION(1, 20), FI_VERSION(1, 22),
+				    FI_VERSION(2, 0),  FI_VERSION(2, 1),  FI_VERSION(2, 6)};
 #define V FI_VERSION(1, 17)
 
 static int setup(void **state)
@@ -56,7 +57,8 @@ static void list_check(struct fi_info *info, const char *const *want)
 	char text[64];
 
 	for (; i && *want; i = i->next, want++) {
-		snprintf(text, sizeof(text), "%s %s", i->domain_attr->name, i->domain_attr->data_progress == FI_PROGRESS_AUTO ? "auto" : "manual");
+		snprintf(text, sizeof(text), "%s %s", i->domain_attr->name,
+			 i->domain_attr->data_progress == FI_PROGRESS_AUTO ? "auto" : "manual");
 		assert_string_equal(text, *want);
 	}
 	assert_null(i);
@@ -117,7 +119,8 @@ static void list__usable_units_first(void **state)
 
 static void names__of_other_releases(void **state)
 {
-	static const char *const ok[] = {"ib1", "hfi1_1"}, *const bad[] = {"ib2", "hfi1_2", "hfi1", "ib", "ib01", "ib1 ", "hfi2_1", "ib99", "mlx5_0"};
+	static const char *const ok[] = {"ib1", "hfi1_1"}, *const bad[] = {"ib2",  "hfi1_2", "hfi1", "ib",    "ib01",
+									   "ib1 ", "hfi2_1", "ib99", "mlx5_0"};
 
 	(void)state;
 	for (size_t k = 0; k < ARRAY_SIZE(ok); k++) {
@@ -141,18 +144,20 @@ static void names__of_other_releases(void **state)
 
 /* --- attributes ---------------------------------------------------------------------------------- */
 
-#define CAPS                                                                                                                                          \
-	(FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_READ | FI_WRITE | FI_RECV | FI_SEND | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV |         \
-	 FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SOURCE | FI_NAMED_RX_CTX | FI_DIRECTED_RECV)
+#define CAPS                                                                                                           \
+	(FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_READ | FI_WRITE | FI_RECV | FI_SEND | FI_REMOTE_READ |           \
+	 FI_REMOTE_WRITE | FI_MULTI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SOURCE | FI_NAMED_RX_CTX |              \
+	 FI_DIRECTED_RECV)
 #define ORDERS (FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
 
 static void attrs_tx_rx(const struct fi_info *i)
 {
 	assert_true(i->caps == CAPS);
 	/* of each direction what fi_endpoint(3) lists there */
-	assert_true(i->tx_attr->caps == (FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_READ | FI_WRITE | FI_SEND | FI_NAMED_RX_CTX));
-	assert_true(i->rx_attr->caps == (FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_RECV | FI_DIRECTED_RECV |
-					 FI_MULTI_RECV | FI_SOURCE));
+	assert_true(i->tx_attr->caps ==
+		    (FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_READ | FI_WRITE | FI_SEND | FI_NAMED_RX_CTX));
+	assert_true(i->rx_attr->caps == (FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_REMOTE_READ | FI_REMOTE_WRITE |
+					 FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE));
 	assert_int_equal(i->tx_attr->inject_size, 16);
 	assert_true(i->tx_attr->size == SIZE_MAX);
 	assert_true(i->rx_attr->size == SIZE_MAX);
@@ -259,8 +264,8 @@ static void nic__filled(void **state)
 
 static void refuse__kinds(void **state)
 {
-	static const uint64_t caps[] = {FI_TRIGGER, FI_RMA_EVENT, FI_MULTICAST, FI_COLLECTIVE, KIT_VARIABLE_MSG, FI_SHARED_AV, FI_RMA_PMEM, FI_SOURCE_ERR,
-					FI_HMEM, 1ULL << 60};
+	static const uint64_t caps[] = {FI_TRIGGER,   FI_RMA_EVENT, FI_MULTICAST,  FI_COLLECTIVE, KIT_VARIABLE_MSG,
+					FI_SHARED_AV, FI_RMA_PMEM,  FI_SOURCE_ERR, FI_HMEM,	  1ULL << 60};
 	static const enum fi_ep_type types[] = {FI_EP_MSG, FI_EP_DGRAM, KIT_EP_SOCK_STREAM};
 
 	(void)state;
@@ -284,12 +289,12 @@ static void refuse__kinds(void **state)
 	}
 }
 
-#define REFUSE(stmt_)                                                                                                                                 \
-	do {                                                                                                                                          \
-		struct fi_info *h = hints_new();                                                                                                      \
-		h->caps = FI_MSG | FI_TAGGED | FI_RMA;                                                                                                \
-		stmt_;                                                                                                                                \
-		refused(h);                                                                                                                           \
+#define REFUSE(stmt_)                                                                                                  \
+	do {                                                                                                           \
+		struct fi_info *h = hints_new();                                                                       \
+		h->caps = FI_MSG | FI_TAGGED | FI_RMA;                                                                 \
+		stmt_;                                                                                                 \
+		refused(h);                                                                                            \
 	} while (0)
 
 static void refuse__values(void **state)
@@ -424,7 +429,8 @@ static void mr__by_version(void **state)
 		mr__mode(versions[v], KIT_MR_SCALABLE, KIT_MR_SCALABLE);
 		mr__mode(versions[v], KIT_MR_BASIC, -1);
 		if (!old)
-			mr__mode(versions[v], FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT | FI_MR_LOCAL, 0);
+			mr__mode(versions[v],
+				 FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT | FI_MR_LOCAL, 0);
 		i = get(versions[v], NULL, 0, NULL, 0);
 		assert_int_equal(i->domain_attr->mr_mode, KIT_MR_SCALABLE);
 		assert_true(i->caps & FI_REMOTE_WRITE);
@@ -436,8 +442,8 @@ static void mr__by_version(void **state)
 
 static void node__text(void **state)
 {
-	static const char *const bad[] = {"fi_addr_opx://", "fi_addr_opx://0", "fi_addr_opx://0102030405060708a", "fi_addr_opx://010203040506070g",
-					  "fi_addr_opx://0x02030405060708"};
+	static const char *const bad[] = {"fi_addr_opx://", "fi_addr_opx://0", "fi_addr_opx://0102030405060708a",
+					  "fi_addr_opx://010203040506070g", "fi_addr_opx://0x02030405060708"};
 	struct fi_info *i = get(V, "fi_addr_opx://0102030405060708", 0, NULL, 0);
 	uint64_t v;
 
@@ -481,7 +487,8 @@ static void hints__addresses(void **state)
 /* An open domain stands for its unit, by whatever other hints. */
 static void hints__open_domain(void **state)
 {
-	struct fid_domain other = {.fid = {.fclass = FI_CLASS_DOMAIN}, .ops = (struct fi_ops_domain *)(uintptr_t)&kit_no_domain_ops};
+	struct fid_domain other = {.fid = {.fclass = FI_CLASS_DOMAIN},
+				   .ops = (struct fi_ops_domain *)(uintptr_t)&kit_no_domain_ops};
 	struct fi_info *h = hints_new();
 	struct fake_dom f;
 

@@ -436,7 +436,8 @@ static void domain__refusals(void **state)
 	fake_close(&dom);
 	assert_int_equal(opx_fabric_open((struct fi_fabric_attr[]){{.name = (char[]){"OPX"}}}, &dom.fabric, NULL), 0);
 	assert_int_equal(fi_close(&dom.fabric->fid), 0);
-	assert_int_equal(opx_fabric_open((struct fi_fabric_attr[]){{.name = (char[]){"OP-100"}}}, &dom.fabric, NULL), -FI_EINVAL);
+	assert_int_equal(opx_fabric_open((struct fi_fabric_attr[]){{.name = (char[]){"OP-100"}}}, &dom.fabric, NULL),
+			 -FI_EINVAL);
 }
 
 int main(void)

@@ -22,7 +22,8 @@ static int flow_post(struct opx_flow *f)
 	return g_flow.rc;
 }
 
-int opx_flow_post(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov, int iov_cnt, unsigned flags, struct opx_op *op, uint32_t *refs)
+int opx_flow_post(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov, int iov_cnt, unsigned flags,
+		  struct opx_op *op, uint32_t *refs)
 {
 	(void)h, (void)iov, (void)iov_cnt, (void)flags, (void)op, (void)refs;
 	return flow_post(f);
@@ -219,7 +220,8 @@ static void op__error_of_a_post(void **state)
 		assert_ptr_equal(e.op_context, op);
 		assert_int_equal(next_entry().err, -1);
 		/* the receiver of a message waits for the rest of it, and must hear of an end */
-		assert_int_equal(r.peer.flow.doom, kinds[k % ARRAY_SIZE(kinds)].kind == OPX_OP_SEND ? row[i].why : OPX_OK);
+		assert_int_equal(r.peer.flow.doom,
+				 kinds[k % ARRAY_SIZE(kinds)].kind == OPX_OP_SEND ? row[i].why : OPX_OK);
 		r.peer.flow.doom = OPX_OK;
 	}
 }
@@ -230,8 +232,13 @@ static void op__error_of_a_copy(void **state)
 	static const struct {
 		int rc;
 		enum opx_status why;
-	} row[] = {{-ECONNREFUSED, OPX_ST_PEER_GONE}, {-EOPNOTSUPP, OPX_ST_PEER_GONE}, {-ETIMEDOUT, OPX_ST_PEER_SILENT},
-		   {-ECANCELED, OPX_ST_CANCELED},     {-EACCES, OPX_ST_GONE},	       {-EFAULT, OPX_ST_GONE}, {-EIO, OPX_ST_COPY}};
+	} row[] = {{-ECONNREFUSED, OPX_ST_PEER_GONE},
+		   {-EOPNOTSUPP, OPX_ST_PEER_GONE},
+		   {-ETIMEDOUT, OPX_ST_PEER_SILENT},
+		   {-ECANCELED, OPX_ST_CANCELED},
+		   {-EACCES, OPX_ST_GONE},
+		   {-EFAULT, OPX_ST_GONE},
+		   {-EIO, OPX_ST_COPY}};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++)

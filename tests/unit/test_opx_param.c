@@ -74,21 +74,25 @@ struct range {
 static void numbers__ranges(void **state)
 {
 	static const struct range tab[] = {
-		{R("RELIABILITY_SERVICE_USEC_MAX", reliability_service_usec_max, 500), .good = {"1", "0x10", "2147483647"}, .want = {1, 16, 2147483647},
+		{R("RELIABILITY_SERVICE_USEC_MAX", reliability_service_usec_max, 500),
+		 .good = {"1", "0x10", "2147483647"}, .want = {1, 16, 2147483647},
 		 .bad = {"2147483648", "5s", "", "x"}},
-		{R("RELIABILITY_SERVICE_PRE_ACK_RATE", reliability_service_pre_ack_rate, 64), .good = {"0", "1", "2", "128", "32768"},
-		 .want = {0, 1, 2, 128, 32768}, .bad = {"3", "-1", "65536", "100", "32769", "64k"}},
-		{R("SDMA_BOUNCE_BUF_THRESHOLD", sdma_bounce_buf_threshold, 16385), .good = {"16385", "2147483646"}, .want = {16385, 2147483646},
-		 .bad = {"16384", "64", "2147483647", "-5", "many"}},
-		{R("SDMA_MIN_PAYLOAD_BYTES", sdma_min_payload_bytes, 16385), .good = {"64", "2147483646"}, .want = {64, 2147483646},
-		 .bad = {"63", "0", "2147483647", "64K"}},
+		{R("RELIABILITY_SERVICE_PRE_ACK_RATE", reliability_service_pre_ack_rate, 64),
+		 .good = {"0", "1", "2", "128", "32768"}, .want = {0, 1, 2, 128, 32768},
+		 .bad = {"3", "-1", "65536", "100", "32769", "64k"}},
+		{R("SDMA_BOUNCE_BUF_THRESHOLD", sdma_bounce_buf_threshold, 16385), .good = {"16385", "2147483646"},
+		 .want = {16385, 2147483646}, .bad = {"16384", "64", "2147483647", "-5", "many"}},
+		{R("SDMA_MIN_PAYLOAD_BYTES", sdma_min_payload_bytes, 16385), .good = {"64", "2147483646"},
+		 .want = {64, 2147483646}, .bad = {"63", "0", "2147483647", "64K"}},
 		{R("RZV_MIN_PAYLOAD_BYTES", rzv_min_payload_bytes, 16385), .good = {"64", "65536"}, .want = {64, 65536},
 		 .bad = {"63", "65537", "-64", "1e3"}},
-		{R("AUTO_PROGRESS_INTERVAL_USEC", auto_progress_interval_usec, 1), .good = {"0", "1", "1000000"}, .want = {0, 1, 1000000},
-		 .bad = {"1us", "2147483648"}},
+		{R("AUTO_PROGRESS_INTERVAL_USEC", auto_progress_interval_usec, 1), .good = {"0", "1", "1000000"},
+		 .want = {0, 1, 1000000}, .bad = {"1us", "2147483648"}},
 		{R("SL", sl, 0), .good = {"0", "31"}, .want = {0, 31}, .bad = {"32", "-1", "low"}},
-		{R("DEV_REG_SEND_THRESHOLD", dev_reg_send_threshold, 4096), .good = {"0", "1048576"}, .want = {0, 1048576}, .bad = {"-1"}},
-		{R("DEV_REG_RECV_THRESHOLD", dev_reg_recv_threshold, 8192), .good = {"0", "1048576"}, .want = {0, 1048576}, .bad = {"-1"}},
+		{R("DEV_REG_SEND_THRESHOLD", dev_reg_send_threshold, 4096), .good = {"0", "1048576"},
+		 .want = {0, 1048576}, .bad = {"-1"}},
+		{R("DEV_REG_RECV_THRESHOLD", dev_reg_recv_threshold, 8192), .good = {"0", "1048576"},
+		 .want = {0, 1048576}, .bad = {"-1"}},
 	};
 
 	(void)state;
@@ -122,7 +126,8 @@ static void numbers__clamped(void **state)
 
 static void booleans__words(void **state)
 {
-	static const char *const yes[] = {"1", "on", "true", "yes", "YES", "True"}, *const no[] = {"0", "off", "false", "no", "No"};
+	static const char *const yes[] = {"1", "on", "true", "yes", "YES", "True"}, *const no[] = {"0", "off", "false",
+												   "no", "No"};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(yes); i++) {
@@ -253,8 +258,8 @@ static void uuid__refused(void **state)
 
 static void cores__triplet(void **state)
 {
-	static const char *const bad[] = {"", "1", "1:5", "1:5:", ":5:2", "1::2", "1:5:2:", "1:5:2:1", "-1:5:2", "1:5:-2", " 1:5:2", "1:5:2 ", "a:b:c",
-					  "1:5:2,6:8:1"};
+	static const char *const bad[] = {"",	     "1",      "1:5",	 "1:5:",   ":5:2",   "1::2",  "1:5:2:",
+					  "1:5:2:1", "-1:5:2", "1:5:-2", " 1:5:2", "1:5:2 ", "a:b:c", "1:5:2,6:8:1"};
 	struct opx_cores c = {0};
 
 	(void)state;

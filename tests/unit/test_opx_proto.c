@@ -140,7 +140,8 @@ static void opx_pkt_check__golden_headers(void **state)
 /* Where each field lies, counted from the start of the header. */
 static void hfi_hdr__places_of_fields(void **state)
 {
-	struct hfi_hdr h = {.opcode = 1, .ecn = 2, .aux = 3, .psn_tx = le32_put(0x5a123456), .imm = le32_put(4), .tag = le64_put(5)};
+	struct hfi_hdr h = {.opcode = 1, .ecn = 2, .aux = 3, .psn_tx = le32_put(0x5a123456), .imm = le32_put(4),
+			    .tag = le64_put(5)};
 	const uint8_t *b = (const uint8_t *)&h;
 
 	(void)state;

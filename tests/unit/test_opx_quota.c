@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What one peer can make an endpoint of opx keep has a bound, on one host and between hosts; others get on, and nothing that was accepted is lost.
+// What one peer can make an endpoint of opx keep has a bound, on one host and between hosts; others get on, and nothing
+// that was accepted is lost.
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -69,7 +70,8 @@ static int setup(void **state)
 	fi_freeinfo(hints);
 	assert_int_equal(g_prov->fabric(r.info->fabric_attr, &r.fabric, NULL), 0);
 	assert_int_equal(fi_domain(r.fabric, r.info, &r.domain, NULL), 0);
-	assert_int_equal(fi_mr_reg(r.domain, r.mem, sizeof(r.mem), FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 77, 0, &r.mr, NULL), 0);
+	assert_int_equal(
+		fi_mr_reg(r.domain, r.mem, sizeof(r.mem), FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 77, 0, &r.mr, NULL), 0);
 	for (int i = 0; i < SIDES; i++)
 		side_open(i);
 	for (int i = BAD; i < SIDES; i++) {

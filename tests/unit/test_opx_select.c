@@ -6,12 +6,17 @@
 #include "opx_fake.h"
 
 /* Accepted everywhere that has the units, nodes and cores; refused everywhere. */
-static const char *const good[] = {"0", "4", "numa:0:0,numa:1:1,numa:0:2,numa:1:3", "numa:0:0-3,default", "core:1:0,fixed:0", "default,core:1:0",
+static const char *const good[] = {"0", "4", "numa:0:0,numa:1:1,numa:0:2,numa:1:3", "numa:0:0-3,default",
+				   "core:1:0,fixed:0", "default,core:1:0",
 				   "core:0:0-5", "fixed:10", "default", "numa:0:0", "core:0:0-0", "00"};
-static const char *const bad[] = {"", " ", "  0  ", "0,", "0,numa:0:0", "-1", "+1", "numa:-1:0", "numa:0:-1", "numa:0", "numa::0", "numa:   :0",
-				  "numa:0:0:", "core:0:2-1", "core:0:1-", "core:0:1--5", "core:0-1:1", "core::0:1-2", "defaults", "default:1",
-				  "DEFAULT", "fixed", "fixed:1:2", "notnuma:0:0", ",", "default,", ",default", "default,,default", "fixed:",
-				  "numa:0:0,bad", "0x1", "1 ", "fixed:0 ", "default, fixed:0", "numa", "core", "numa:", "core:0:"};
+static const char *const bad[] = {"", " ", "  0  ", "0,", "0,numa:0:0", "-1", "+1", "numa:-1:0", "numa:0:-1", "numa:0",
+				  "numa::0", "numa:   :0",
+				  "numa:0:0:", "core:0:2-1", "core:0:1-", "core:0:1--5", "core:0-1:1", "core::0:1-2",
+				  "defaults", "default:1",
+				  "DEFAULT", "fixed", "fixed:1:2", "notnuma:0:0", ",", "default,", ",default",
+				  "default,,default", "fixed:",
+				  "numa:0:0,bad", "0x1", "1 ", "fixed:0 ", "default, fixed:0", "numa", "core", "numa:",
+				  "core:0:"};
 
 static struct hfi_unit_attr units[HFI_UNIT_MAX];
 static char err[512];

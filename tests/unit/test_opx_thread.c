@@ -94,7 +94,8 @@ static void thread__sleeps_while_nothing_comes(void **state)
 	begin = clk_now_ns(NULL);
 	from = atomic_load(&g_fake.polls);
 	usleep(100000);
-	assert_true((uint64_t)(atomic_load(&g_fake.polls) - from) <= 50 + POLLS_PER_MS * (clk_now_ns(NULL) - begin) / NS_PER_MS);
+	assert_true((uint64_t)(atomic_load(&g_fake.polls) - from) <=
+		    50 + POLLS_PER_MS * (clk_now_ns(NULL) - begin) / NS_PER_MS);
 	assert_true(polled_within(1, 10 * NS_PER_SEC));
 	rig_close(&r);
 	fake_close(&dom);
@@ -144,7 +145,8 @@ static void thread__leaves_a_polling_application_alone(void **state)
 		own++;
 		now = clk_now_ns(NULL);
 	} while (now - begin < 100 * NS_PER_MS);
-	assert_true((uint64_t)(atomic_load(&g_fake.polls) - from - own) <= 50 + POLLS_PER_MS * (now - begin) / NS_PER_MS);
+	assert_true((uint64_t)(atomic_load(&g_fake.polls) - from - own) <=
+		    50 + POLLS_PER_MS * (now - begin) / NS_PER_MS);
 	assert_true(polled_within(20, 10 * NS_PER_SEC)); /* which stops */
 	rig_close(&r);
 	fake_close(&dom);
@@ -362,7 +364,8 @@ static void fork__child_can_close(void **state)
 	pid = fork();
 	if (!pid) {
 		size_t v = 1;
-		bool ok = fi_cq_read(r.cq, &e, 1) == -FI_EIO && fi_recv(r.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, NULL) == -FI_EIO &&
+		bool ok = fi_cq_read(r.cq, &e, 1) == -FI_EIO &&
+			  fi_recv(r.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, NULL) == -FI_EIO &&
 			  fi_setopt(&r.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &v, sizeof(v)) == -FI_EIO &&
 			  fi_ep_bind(r.ep, &r.av->fid, 0) == -FI_EIO && fi_cancel(&r.ep->fid, NULL) == -FI_EIO &&
 			  !fi_close(&r.ep->fid) && !fi_close(&r.cq->fid) && !fi_close(&r.av->fid);

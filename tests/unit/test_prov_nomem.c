@@ -75,7 +75,8 @@ static int objs_open(struct objs *o)
 	ret = ret ? ret : fi_cq_open(o->domain, &cq, &o->cq, NULL);
 	ret = ret ? ret : fi_cntr_open(o->domain, &cntr, &o->cntr, NULL);
 	ret = ret ? ret : ep_open(o);
-	ret = ret ? ret : fi_mr_reg(o->domain, mem, sizeof(mem), FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &o->mr, NULL);
+	ret = ret ? ret
+		  : fi_mr_reg(o->domain, mem, sizeof(mem), FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &o->mr, NULL);
 	if (!ret && o->info->domain_attr->mr_mode & FI_MR_ENDPOINT) {
 		ret = fi_mr_bind(o->mr, &o->ep->fid, 0);
 		ret = ret ? ret : fi_mr_enable(o->mr);
@@ -134,14 +135,16 @@ static void nomem__every_allocation(void **state)
 		ret = objs_open(&o);
 		mem_fail_nth(0);
 		if (ret && !is_refusal(ret))
-			fail_msg("allocation %llu of %llu: %d (%s)", (unsigned long long)n, (unsigned long long)cnt, ret, fi_strerror(-ret));
+			fail_msg("allocation %llu of %llu: %d (%s)", (unsigned long long)n, (unsigned long long)cnt,
+				 ret, fi_strerror(-ret));
 		refused += ret != 0;
 		objs_close(&o);
 		if (mem_live_count() != live)
-			fail_msg("allocation %llu of %llu, %d: %lld objects are left", (unsigned long long)n, (unsigned long long)cnt, ret,
-				 (long long)(mem_live_count() - live));
+			fail_msg("allocation %llu of %llu, %d: %lld objects are left", (unsigned long long)n,
+				 (unsigned long long)cnt, ret, (long long)(mem_live_count() - live));
 	}
-	print_message("%s: %llu allocations, %llu of them refuse something\n", g_prov->name, (unsigned long long)cnt, (unsigned long long)refused);
+	print_message("%s: %llu allocations, %llu of them refuse something\n", g_prov->name, (unsigned long long)cnt,
+		      (unsigned long long)refused);
 	assert_true(refused > cnt / 2);
 	o = (struct objs){0};
 	assert_int_equal(objs_open(&o), 0);

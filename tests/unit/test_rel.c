@@ -391,7 +391,7 @@ static void rel__random_worlds(void **state)
 	int64_t live = mem_live_count();
 
 	(void)state;
-	/* of these some frames never ended, and some refused ones ended well, when refusals travelled among the frames */
+	/* of these some frames never ended, and some refused ones ended well, when refusals were among the frames */
 	for (size_t i = 0; !env && i < ARRAY_SIZE(stuck); i++)
 		random_world(stuck[i]);
 	for (uint64_t seed = first; seed < first + cnt; seed++) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The handshake of the reliability module against strangers: who gets state, who gets an answer, what ends a pair, and
-// how much of anything there may be.
+// The handshake of the reliability module against strangers: who gets state, an answer, how much, and what ends a pair.
 #include "rel_rig.h"
-
+#define HELLO_MIN sizeof(struct rel_base)
+#define HELLO_MAX (HELLO_MIN + sizeof(struct rel_hello))
 /* --- what the tests say and hear -------------------------------------------------------------- */
 
 /* Everything that left the port of node 0, by type; the last of each. */
@@ -12,7 +12,8 @@ struct ear {
 	struct rel_pkt last[REL_TYPE_NUM];
 };
 
-static enum sim_fate ear_hear(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf, size_t len)
+static enum sim_fate ear_hear(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf,
+			      size_t len)
 {
 	struct ear *e = ctx;
 	struct rel_pkt pkt;
@@ -59,7 +60,8 @@ static struct rel_pkt hello_of(struct rig *g, uint64_t half, uint64_t echo)
 
 static struct link_addr stranger(uint32_t i)
 {
-	return (struct link_addr){.ip = {[10] = 0xff, [11] = 0xff, [12] = 10, [13] = (uint8_t)(i >> 24), [14] = (uint8_t)(i >> 16), [15] = 1},
+	return (struct link_addr){.ip = {[10] = 0xff, [11] = 0xff, [12] = 10, [13] = (uint8_t)(i >> 24),
+					 [14] = (uint8_t)(i >> 16), [15] = 1},
 				  .port = (uint16_t)(1 + i % 65000)};
 }
 
@@ -173,7 +175,7 @@ static void hello__without_the_nonce_is_silence(void **state)
 	}
 }
 
-/* Trying all nonces takes as long whether or not the answers are listened to: the right one is not looked at after many wrong ones. */
+/* To listen to the answers makes trying all nonces no faster: after many wrong ones the right one is not looked at. */
 static void hello__nonces_are_not_to_be_tried(void **state)
 {
 	struct sim_attr attr = {.seed = 14};
@@ -239,7 +241,8 @@ static void hello__answers_are_bounded(void **state)
 }
 
 /* The first @len bytes of @pkt, of wire version @version, come to node 0. Return: bytes that it answers. */
-static uint32_t say_part(struct rig *g, struct ear *e, const struct link_addr *src, const struct rel_pkt *pkt, uint8_t version, size_t len)
+static uint32_t say_part(struct rig *g, struct ear *e, const struct link_addr *src, const struct rel_pkt *pkt,
+			 uint8_t version, size_t len)
 {
 	uint32_t before = e->bytes;
 	uint8_t buf[128] = {0};
@@ -252,7 +255,7 @@ static uint32_t say_part(struct rig *g, struct ear *e, const struct link_addr *s
 	return e->bytes - before;
 }
 
-/* The same of short ones: of each length, type and version, with any nonce or that of no pair, and into a pair with gaps. */
+/* The same of short ones: of each length, type and version, with any nonce or none, and into a pair with gaps. */
 static void hello__answers_are_no_longer(void **state)
 {
 	struct sim_attr attr = {.seed = 15, .is_silent = true};
@@ -272,17 +275,17 @@ static void hello__answers_are_no_longer(void **state)
 			struct rel_pkt pkt = hello_of(&g, 77, 0);
 
 			pkt.type = (enum rel_type)type;
-			for (size_t len = sizeof(struct rel_base); len <= sizeof(struct rel_base) + sizeof(struct rel_hello); len++) {
+			for (size_t len = HELLO_MIN; len <= HELLO_MAX; len++)
 				for (pkt.nonce = 0; pkt.nonce < 2; pkt.nonce++)
 					assert_in_range(say_part(&g, &ear, &src, &pkt, version, len), 0, len);
-			}
 		}
 	}
 	assert_true(ear.cnt[REL_REFUSE] > 10);
 	/* who shares a place with a peer that we miss much of: we ask that peer, briefly */
 	shake(&g, &ear, &src, 78);
 	for (uint32_t i = 1; i < REL_WINDOW; i += 50) {
-		struct rel_pkt pkt = {.type = REL_DATA, .nonce = g.n[0].peers->rel->pair, .seq = REL_SEQ_FIRST + i, .ack = REL_SEQ_FIRST};
+		uint64_t pair = g.n[0].peers->rel->pair;
+		struct rel_pkt pkt = {.type = REL_DATA, .nonce = pair, .seq = REL_SEQ_FIRST + i, .ack = REL_SEQ_FIRST};
 		uint8_t buf[128];
 
 		half.rec.frame = le32_put(i);
@@ -292,7 +295,7 @@ static void hello__answers_are_no_longer(void **state)
 	for (uint64_t other = 79; other < 85; other++) {
 		struct rel_pkt pkt = hello_of(&g, other, other % 2);
 
-		assert_in_range(say_part(&g, &ear, &src, &pkt, REL_VERSION, sizeof(struct rel_base) + sizeof(struct rel_hello)), 40, 72);
+		assert_in_range(say_part(&g, &ear, &src, &pkt, REL_VERSION, HELLO_MAX), 40, 72);
 	}
 	rig_close(&g);
 }
@@ -414,7 +417,8 @@ struct crowd {
 #define CROWD	    40u
 #define CROWD_ALIVE 20u /* of these */
 
-static enum sim_fate crowd_hear(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf, size_t len)
+static enum sim_fate crowd_hear(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf,
+				size_t len)
 {
 	struct crowd *c = ctx;
 	struct rel_pkt pkt;
@@ -422,7 +426,8 @@ static enum sim_fate crowd_hear(void *ctx, const struct link_addr *src, const st
 	ear_hear(&c->ear, src, dst, buf, len);
 	assert_int_equal(rel_pkt_check(buf, len, &pkt), REL_OK);
 	if (pkt.type == REL_DATA && dst->port <= CROWD) { /* which peers answer; an ACK they do not */
-		struct rel_pkt answer = {.type = REL_ACK, .nonce = pkt.nonce, .seq = REL_SEQ_FIRST, .ack = REL_SEQ_FIRST};
+		struct rel_pkt answer = {.type = REL_ACK, .nonce = pkt.nonce, .seq = REL_SEQ_FIRST,
+					 .ack = REL_SEQ_FIRST};
 		uint8_t out[128];
 
 		c->asked++;
@@ -487,7 +492,7 @@ static void host__dead_make_room(void **state)
 
 /* --- pairs that are open ------------------------------------------------------------------------ */
 
-/* A HELLO with the peer's address, any nonce and half, with and without an echo: nobody's pair ends, nothing is lost. */
+/* A HELLO with the peer's address, any nonce and half, with or without an echo: no pair ends, nothing is lost. */
 static void forged__hello_does_not_end_a_pair(void **state)
 {
 	struct sim_attr attr = {.seed = 9};
@@ -511,7 +516,8 @@ static void forged__hello_does_not_end_a_pair(void **state)
 		for (uint32_t i = 0; i < 100; i++) {
 			struct rel_pkt pkt = hello_of(&g, 77 + i, i % 2 ? ear.last[REL_HELLO_ACK].hello.half : 0);
 
-			assert_int_equal(rel_send(g.n[1].port.rel, peer, LINK_K_NIC, "x", 1, NULL, 0, NULL, rig_now(&g)), 0);
+			assert_int_equal(
+				rel_send(g.n[1].port.rel, peer, LINK_K_NIC, "x", 1, NULL, 0, NULL, rig_now(&g)), 0);
 			rig_run_for(&g, 50 * NS_PER_US);
 			pkt.hello.src_nonce += i % 3;
 			pkt.hello.serial = i;
@@ -565,7 +571,8 @@ static void forged__icmp_needs_the_nonce(void **state)
 	}
 	/* as little as a router likes, but not less than we promise */
 	for (uint32_t mtu = 1400; mtu; mtu -= 350) {
-		struct carrier_error e = {.err = EMSGSIZE, .mtu = mtu, .quote = quote, .quote_len = rig_encode(&pkt, NULL, 0, quote)};
+		struct carrier_error e = {.err = EMSGSIZE, .mtu = mtu, .quote = quote,
+					  .quote_len = rig_encode(&pkt, NULL, 0, quote)};
 
 		rel_error(g.n[0].port.rel, &dst, &e, rig_now(&g));
 		assert_int_equal(rp->mtu, MAX(mtu, (uint32_t)REL_MTU_MIN));
@@ -592,7 +599,8 @@ struct narrow {
 	uint8_t quote[CARRIER_QUOTE_MAX];
 };
 
-static enum sim_fate narrow_see(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf, size_t len)
+static enum sim_fate narrow_see(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf,
+				size_t len)
 {
 	struct narrow *n = ctx;
 
@@ -632,7 +640,8 @@ static void path__may_be_narrow(void **state)
 		}
 		end = rig_now(&g) + NS_PER_SEC;
 		for (uint32_t told = 0; g.ended < g.frame_cnt && rig_now(&g) < end;) {
-			struct carrier_error e = {.err = EMSGSIZE, .mtu = n.most, .quote = n.quote, .quote_len = sizeof(n.quote)};
+			struct carrier_error e = {.err = EMSGSIZE, .mtu = n.most, .quote = n.quote,
+						  .quote_len = sizeof(n.quote)};
 
 			rig_step(&g, end);
 			if (told == n.too_big)
@@ -679,7 +688,8 @@ static void forged__icmp_about_hello(void **state)
 /* --- the third step ----------------------------------------------------------------------------- */
 
 /* Drops the first @left HELLOs that name a half. */
-static enum sim_fate third_drop(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf, size_t len)
+static enum sim_fate third_drop(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf,
+				size_t len)
 {
 	uint32_t *left = ctx;
 	struct rel_pkt pkt;

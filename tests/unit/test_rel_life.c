@@ -252,7 +252,8 @@ struct copy {
 	size_t len, late_len;
 };
 
-static enum sim_fate copy_see(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf, size_t len)
+static enum sim_fate copy_see(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf,
+			      size_t len)
 {
 	struct copy *c = ctx;
 	struct rel_pkt pkt;
@@ -285,8 +286,8 @@ static void rel_place__late_proof(void **state)
 			a.nonce = 0;
 			sim_set_filter(pl->g.sim, copy_see, &c);
 			for (uint32_t life = 0; life < 3; life++) {
-				assert_int_equal(rel_send(pl->g.n[1].port.rel, rig_peer_at(&pl->g.n[1], &a), LINK_K_NIC, "x", 1, NULL, 0, NULL,
-							  rig_now(&pl->g)),
+				assert_int_equal(rel_send(pl->g.n[1].port.rel, rig_peer_at(&pl->g.n[1], &a), LINK_K_NIC,
+							  "x", 1, NULL, 0, NULL, rig_now(&pl->g)),
 						 0);
 				while (life && c.late_len) /* until the copy is there */
 					rig_step(&pl->g, CLK_NEVER);
@@ -295,7 +296,8 @@ static void rel_place__late_proof(void **state)
 					place_send(pl);
 				rig_run_for(&pl->g, 20 * NS_PER_MS);
 				assert_int_equal(pl->g.n[0].delivered, life + 1);
-				assert_int_equal(rel_outstanding(pl->g.n[0].port.rel) + rel_outstanding(pl->g.n[1].port.rel), 0);
+				assert_int_equal(
+					rel_outstanding(pl->g.n[0].port.rel) + rel_outstanding(pl->g.n[1].port.rel), 0);
 				assert_int_equal(pl->g.n[1].delivered, answers && life);
 				assert_true(rig_node_close(&pl->g, 1, NS_PER_SEC));
 				place_reopen(pl);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Strangers with a pair each who begin much and finish nothing: what is kept for them is bounded, and honest peers get on, with little room,
-// with windows full of refused frames and without memory. Work and time are the simulator's, so that every run is the same.
+// Strangers with a pair each who begin much and finish nothing: what is kept for them is bounded, and honest peers get
+// on, with little room, with windows full of refused frames and without memory. Work and time are the simulator's, so
+// that every run is the same.
 #include "rel_rig.h"
 
 #define SOURCES 10u
@@ -41,7 +42,8 @@ static bool take(struct rel_peer *rp, enum rel_quota q, uint32_t n)
 /* The @n-th datagram of @rp, with these records. */
 static void inject(struct rig *g, struct rel_peer *rp, enum rel_type type, uint32_t n, const void *recs, size_t len)
 {
-	struct rel_pkt pkt = {.type = type, .nonce = rp->pair, .seq = REL_SEQ_FIRST + n, .ack = rp->tx_una, .tx = (uint16_t)n, .credit_kib = 64};
+	struct rel_pkt pkt = {.type = type, .nonce = rp->pair, .seq = REL_SEQ_FIRST + n, .ack = rp->tx_una,
+			      .tx = (uint16_t)n, .credit_kib = 64};
 	struct link_addr addr = rp->peer->addr;
 	static uint8_t buf[REL_DGRAM_MAX];
 
@@ -92,18 +94,21 @@ static void mob_open(struct rig *g)
 }
 
 /* One datagram of each, or of every @part-th. */
-static void mob_act(struct rig *g, void (*act)(struct rig *, struct rel_peer *, uint32_t), uint32_t first, uint32_t part)
+static void mob_act(struct rig *g, void (*act)(struct rig *, struct rel_peer *, uint32_t), uint32_t first,
+		    uint32_t part)
 {
 	for (uint32_t s = 0; s < SOURCES; s++) {
 		for (uint32_t i = 0; i < PAIRS; i++) {
 			if ((s * PAIRS + i) % part == 0 && !g->n[0].peers_dead)
-				act(g, g_mob[s][i], first + (act == inject_probe ? 0 : g_sent[s][i]++ % (REL_WINDOW - 2)));
+				act(g, g_mob[s][i],
+				    first + (act == inject_probe ? 0 : g_sent[s][i]++ % (REL_WINDOW - 2)));
 		}
 	}
 }
 
 /* @cnt frames of @len from node 1 to node 0, while @act goes on. Return: simulated time until all have ended. */
-static uint64_t honest(struct rig *g, uint32_t cnt, uint32_t len, void (*act)(struct rig *, struct rel_peer *, uint32_t), uint32_t first)
+static uint64_t honest(struct rig *g, uint32_t cnt, uint32_t len,
+		       void (*act)(struct rig *, struct rel_peer *, uint32_t), uint32_t first)
 {
 	uint64_t start = rig_now(g), end = start + NS_PER_SEC;
 
@@ -138,8 +143,8 @@ static void rel_quota__unfinished_frames(void **state)
 		for (int i = 0; i < 30; i++)
 			mob_act(&g, inject_first, 0, 1);
 		beset = honest(&g, 1000, 18000, inject_first, 0);
-		print_message("class %u: 1000 frames in %llu us, beset in %llu us, %u assemblies\n", cls, (unsigned long long)alone / 1000,
-			      (unsigned long long)beset / 1000, slab_used(&r->asms));
+		print_message("class %u: 1000 frames in %llu us, beset in %llu us, %u assemblies\n", cls,
+			      (unsigned long long)alone / 1000, (unsigned long long)beset / 1000, slab_used(&r->asms));
 		assert_true(beset <= 2 * alone);
 		assert_in_range(r->asms.cap, 0, 4096 + SOURCES * PAIRS + 8);
 		rig_close(&g);
@@ -164,8 +169,9 @@ static void rel_quota__early_datagrams(void **state)
 	for (int i = 0; i < 5; i++)
 		mob_act(&g, inject_tiny, 1, 1);
 	beset = honest(&g, 4000, 100, inject_tiny, 1);
-	print_message("4000 frames in %llu us, beset in %llu us, %u bytes wait, room for %u refusals\n", (unsigned long long)alone / 1000,
-		      (unsigned long long)beset / 1000, (uint32_t)r->quota.pool[REL_Q_STASH], r->naks.cap);
+	print_message("4000 frames in %llu us, beset in %llu us, %u bytes wait, room for %u refusals\n",
+		      (unsigned long long)alone / 1000, (unsigned long long)beset / 1000,
+		      (uint32_t)r->quota.pool[REL_Q_STASH], r->naks.cap);
 	assert_true(beset <= 2 * alone);
 	assert_in_range(r->quota.pool[REL_Q_STASH], 0, 32u << 20);
 	assert_in_range(r->naks.cap, 0, 262144 + 256 * SOURCES * PAIRS + 8192 + REL_FRAMES_PEER);
@@ -191,8 +197,8 @@ static void rel_quota__refusals(void **state)
 	for (int i = 0; i < 3; i++)
 		mob_act(&g, inject_tiny, 0, 1);
 	beset = honest(&g, 4000, 100, inject_tiny, 0);
-	print_message("4000 frames in %llu us, beset in %llu us, %u refusals\n", (unsigned long long)alone / 1000, (unsigned long long)beset / 1000,
-		      slab_used(&r->naks));
+	print_message("4000 frames in %llu us, beset in %llu us, %u refusals\n", (unsigned long long)alone / 1000,
+		      (unsigned long long)beset / 1000, slab_used(&r->naks));
 	assert_true(beset <= 2 * alone);
 	assert_in_range(r->naks.cap, 0, 262144 + 256 * SOURCES * PAIRS + 8192);
 	rig_close(&g);
@@ -351,7 +357,10 @@ static void rel_quota__refusal_arrives(void **state)
 	rig_close(&g);
 }
 
-/* Two sides refuse what the other one sends, and neither has more room for refusals than is the pair's own: each gets on with the other. */
+/*
+ * Two sides refuse what the other one sends, and neither has more room for refusals than is the pair's own: each gets
+ * on with the other.
+ */
 static void rel_quota__both_refuse(void **state)
 {
 	for (enum link_class cls = LINK_RELIABLE; cls <= LINK_ORDERED; cls++) {
@@ -377,7 +386,10 @@ static void rel_quota__both_refuse(void **state)
 	}
 }
 
-/* Windows full of refused frames both ways, or of one who talks to himself: what is refused keeps its place, refusals need none. */
+/*
+ * Windows full of refused frames both ways, or of one who talks to himself: what is refused keeps its place, refusals
+ * need none.
+ */
 static void rel_quota__full_windows(void **state)
 {
 	for (uint64_t seed = 1; seed <= 8; seed++) {
@@ -410,7 +422,10 @@ static void answer_and_fail(struct rig_node *n, struct link_peer *peer)
 	mem_fail_nth(1);
 }
 
-/* Memory for the refusals of a datagram is there before its first frame is delivered, and its owner's own frames do not take it. */
+/*
+ * Memory for the refusals of a datagram is there before its first frame is delivered, and its owner's own frames do not
+ * take it.
+ */
 static void rel_quota__refused_without_memory(void **state)
 {
 	struct sim_attr attr = {.seed = 17, .mtu = 8972};

@@ -42,7 +42,9 @@ static void raw_borrow(struct rig *g, uint32_t len, int cnt, bool is_late)
 	memcpy(keep, f->mem, len);
 	if (is_late)
 		memset(f->mem, 0xbb, len);
-	assert_int_equal(rel_send(g->n[0].port.rel, rig_peer(g, 0, 1), f->id % 3 ? LINK_K_NIC : LINK_K_BULK, NULL, 0, iov, cnt, f, rig_now(g)), 0);
+	assert_int_equal(rel_send(g->n[0].port.rel, rig_peer(g, 0, 1), f->id % 3 ? LINK_K_NIC : LINK_K_BULK, NULL, 0,
+				  iov, cnt, f, rig_now(g)),
+			 0);
 	if (is_late)
 		memcpy(f->mem, keep, len);
 	else if (!g->n[0].port.is_borrowing)
@@ -188,7 +190,8 @@ struct ruler {
 	struct rel_base last;
 };
 
-static enum sim_fate ruler_see(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf, size_t len)
+static enum sim_fate ruler_see(void *ctx, const struct link_addr *src, const struct link_addr *dst, const void *buf,
+			       size_t len)
 {
 	struct ruler *r = ctx;
 

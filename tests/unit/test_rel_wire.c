@@ -53,7 +53,8 @@ static const uint8_t data_hex[] = {
 
 static const uint8_t nak_hex[] = {
 	BASE(REL_NAK, 0),
-	0x44, 0x33, 0x22, 0x11, 0x0d, 0x0c, 0x0b, 0x0a, 0xfe, 0x00, 0x00, 0x00, /* frame 0x0a0b0c0d of DATA 0x11223344: 254 */
+	/* frame 0x0a0b0c0d of DATA 0x11223344: 254 */
+	0x44, 0x33, 0x22, 0x11, 0x0d, 0x0c, 0x0b, 0x0a, 0xfe, 0x00, 0x00, 0x00,
 	0x45, 0x33, 0x22, 0x11, 0x0e, 0x0c, 0x0b, 0x0a, 0x01, 0x00, 0x00, 0x00,
 };
 /* clang-format on */
@@ -386,7 +387,8 @@ static void door__fuzz(void **state)
 		for (size_t k = 0; k < len; k++)
 			buf[k] = (uint8_t)rng_u64(&rng);
 		if (i % 2)
-			memcpy(buf, i % 4 == 1 ? data_hex : nak_hex, MIN(len, i % 4 == 1 ? sizeof(data_hex) : sizeof(nak_hex)));
+			memcpy(buf, i % 4 == 1 ? data_hex : nak_hex,
+			       MIN(len, i % 4 == 1 ? sizeof(data_hex) : sizeof(nak_hex)));
 		if (len > 3 && rng_below(&rng, 8)) {
 			buf[0] = REL_MAGIC, buf[1] = REL_VERSION, buf[3] = 0;
 			buf[2] = (uint8_t)rng_below(&rng, REL_TYPE_NUM);

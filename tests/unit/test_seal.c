@@ -73,8 +73,10 @@ static const struct {
 	enum seal_mode mode;
 	const char *hex;
 } vector[] = {
-	{SEAL_CLEAR, "b7115a5a5a5a5a5a5a5a5a5a5a5a5a5a0201000000000000355dff35605189f7dd7b20df13be4c16736f6674666162726963"},
-	{SEAL_SECRET, "b7125a5a5a5a5a5a5a5a5a5a5a5a5a5a0201000000000000a1e0c27c51ed8366104e81a24b86d60427a35ddfbcc7f9dd5a0d"},
+	{SEAL_CLEAR,
+	 "b7115a5a5a5a5a5a5a5a5a5a5a5a5a5a0201000000000000355dff35605189f7dd7b20df13be4c16736f6674666162726963"},
+	{SEAL_SECRET,
+	 "b7125a5a5a5a5a5a5a5a5a5a5a5a5a5a0201000000000000a1e0c27c51ed8366104e81a24b86d60427a35ddfbcc7f9dd5a0d"},
 };
 
 static void seal_make__vectors(void **state)
@@ -126,7 +128,8 @@ static void seal_check__every_bit_and_every_length(void **state)
 			assert_int_equal(rx.cnt, known); /* nobody gets into the table by a forgery */
 			assert_int_equal(seal_check(&rx, &a_addr, &b_addr, buf, len, plain), SEAL_OK);
 			assert_int_equal(seal_check(&rx, &a_addr, &b_addr, buf, len, plain), SEAL_REPLAYED);
-			assert_memory_equal(modes[m] == SEAL_SECRET ? plain + 1 : buf + SEAL_OVERHEAD + 1, "\7\16\25", 3);
+			assert_memory_equal(modes[m] == SEAL_SECRET ? plain + 1 : buf + SEAL_OVERHEAD + 1, "\7\16\25",
+					    3);
 		}
 		len = make(&tx, buf, 0);
 		assert_int_equal(seal_check(&rx, &a_addr, &b_addr, buf, len, plain), SEAL_OK);
@@ -215,7 +218,9 @@ static void seal_check__late_ones_and_repeats(void **state)
 	}
 	for (uint32_t i = 0; i < 3000; i++) {
 		assert_int_equal(seal_check(&rx, &a_addr, &b_addr, buf[order[i]], sizeof(buf[0]), plain), SEAL_OK);
-		assert_int_equal(seal_check(&rx, &a_addr, &b_addr, buf[order[rng_below(&r, i + 1)]], sizeof(buf[0]), plain), SEAL_REPLAYED);
+		assert_int_equal(
+			seal_check(&rx, &a_addr, &b_addr, buf[order[rng_below(&r, i + 1)]], sizeof(buf[0]), plain),
+			SEAL_REPLAYED);
 	}
 	seal_rx_fini(&rx);
 }

@@ -89,7 +89,8 @@ static void lost_ones_show_their_bytes(double chance_long)
 	a->ctx = b->ctx = d, b->on_frame = kept_taken, a->on_lost = kept_lost;
 	while (d->sent < 20000) {
 		size_t max = rng_chance(&d->rng, chance_long) ? LINK_FRAME_MAX : LINK_OWN_MAX;
-		struct msg_hdr h = {.seq = d->sent, .len = (uint32_t)(sizeof(h) + rng_below(&d->rng, max - sizeof(h) + 1))};
+		struct msg_hdr h = {.seq = d->sent,
+				    .len = (uint32_t)(sizeof(h) + rng_below(&d->rng, max - sizeof(h) + 1))};
 
 		p = shm_begin(fake_peer(a, &to)->shm, h.len, false);
 		full += !p;

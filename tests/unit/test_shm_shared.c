@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Senders that share a lane: one of them that stands still does not hold up the others, and is told when it was declared dead.
+// Senders that share a lane: one of them that stands still does not hold up the others, and is told when it was
+// declared dead.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

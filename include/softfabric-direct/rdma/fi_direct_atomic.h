@@ -16,10 +16,15 @@ FI_OPX_DIRECT_BY_TABLE(int, fi_atomicvalid, (struct fid_ep *ep, enum fi_datatype
 		       ep->atomic->writevalid(ep, dt, op, cnt))
 FI_OPX_DIRECT_BY_TABLE(int, fi_fetch_atomicvalid, (struct fid_ep *ep, enum fi_datatype dt, enum fi_op op, size_t *cnt),
 		       ep->atomic->readwritevalid(ep, dt, op, cnt))
-FI_OPX_DIRECT_BY_TABLE(int, fi_compare_atomicvalid, (struct fid_ep *ep, enum fi_datatype dt, enum fi_op op, size_t *cnt),
+FI_OPX_DIRECT_BY_TABLE(int, fi_compare_atomicvalid,
+		       (struct fid_ep * ep, enum fi_datatype dt, enum fi_op op, size_t *cnt),
 		       ep->atomic->compwritevalid(ep, dt, op, cnt))
-FI_OPX_DIRECT_BY_TABLE(int, fi_query_atomic, (struct fid_domain *d, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags),
-		       FI_CHECK_OP(d->ops, struct fi_ops_domain, query_atomic) ? d->ops->query_atomic(d, dt, op, attr, flags) : -FI_ENOSYS)
+FI_OPX_DIRECT_BY_TABLE(int, fi_query_atomic,
+		       (struct fid_domain * d, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr,
+			uint64_t flags),
+		       FI_CHECK_OP(d->ops, struct fi_ops_domain, query_atomic)
+			       ? d->ops->query_atomic(d, dt, op, attr, flags)
+			       : -FI_ENOSYS)
 
 #ifdef __cplusplus
 }

@@ -14,7 +14,8 @@ extern "C" {
 FI_OPX_DIRECT_CQ(FI_OPX_DIRECT_DECLARE)
 
 FI_OPX_DIRECT_BY_TABLE(int, fi_cq_signal, (struct fid_cq *cq), cq->ops->signal(cq))
-FI_OPX_DIRECT_BY_TABLE(const char *, fi_cq_strerror, (struct fid_cq *cq, int prov_errno, const void *err_data, char *buf, size_t len),
+FI_OPX_DIRECT_BY_TABLE(const char *, fi_cq_strerror,
+		       (struct fid_cq * cq, int prov_errno, const void *err_data, char *buf, size_t len),
 		       cq->ops->strerror(cq, prov_errno, err_data, buf, len))
 FI_OPX_DIRECT_BY_TABLE(int, fi_trywait, (struct fid_fabric *f, struct fid **fids, int cnt),
 		       f->ops->trywait(f, fids, cnt))
@@ -25,17 +26,21 @@ FI_OPX_DIRECT_BY_TABLE(int, fi_poll_add, (struct fid_poll *set, struct fid *fid,
 		       set->ops->poll_add(set, fid, flags))
 FI_OPX_DIRECT_BY_TABLE(int, fi_poll_del, (struct fid_poll *set, struct fid *fid, uint64_t flags),
 		       set->ops->poll_del(set, fid, flags))
-FI_OPX_DIRECT_BY_TABLE(int, fi_eq_open, (struct fid_fabric *f, struct fi_eq_attr *attr, struct fid_eq **eq, void *context),
+FI_OPX_DIRECT_BY_TABLE(int, fi_eq_open,
+		       (struct fid_fabric * f, struct fi_eq_attr *attr, struct fid_eq **eq, void *context),
 		       f->ops->eq_open(f, attr, eq, context))
 FI_OPX_DIRECT_BY_TABLE(ssize_t, fi_eq_read, (struct fid_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags),
 		       eq->ops->read(eq, event, buf, len, flags))
 FI_OPX_DIRECT_BY_TABLE(ssize_t, fi_eq_readerr, (struct fid_eq *eq, struct fi_eq_err_entry *buf, uint64_t flags),
 		       eq->ops->readerr(eq, buf, flags))
-FI_OPX_DIRECT_BY_TABLE(ssize_t, fi_eq_write, (struct fid_eq *eq, uint32_t event, const void *buf, size_t len, uint64_t flags),
+FI_OPX_DIRECT_BY_TABLE(ssize_t, fi_eq_write,
+		       (struct fid_eq * eq, uint32_t event, const void *buf, size_t len, uint64_t flags),
 		       eq->ops->write(eq, event, buf, len, flags))
-FI_OPX_DIRECT_BY_TABLE(ssize_t, fi_eq_sread, (struct fid_eq *eq, uint32_t *event, void *buf, size_t len, int timeout, uint64_t flags),
+FI_OPX_DIRECT_BY_TABLE(ssize_t, fi_eq_sread,
+		       (struct fid_eq * eq, uint32_t *event, void *buf, size_t len, int timeout, uint64_t flags),
 		       eq->ops->sread(eq, event, buf, len, timeout, flags))
-FI_OPX_DIRECT_BY_TABLE(const char *, fi_eq_strerror, (struct fid_eq *eq, int prov_errno, const void *err_data, char *buf, size_t len),
+FI_OPX_DIRECT_BY_TABLE(const char *, fi_eq_strerror,
+		       (struct fid_eq * eq, int prov_errno, const void *err_data, char *buf, size_t len),
 		       eq->ops->strerror(eq, prov_errno, err_data, buf, len))
 FI_OPX_DIRECT_BY_TABLE(uint64_t, fi_cntr_read, (struct fid_cntr *c), c->ops->read(c))
 FI_OPX_DIRECT_BY_TABLE(uint64_t, fi_cntr_readerr, (struct fid_cntr *c), c->ops->readerr(c))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // One-sided copies: the initiator's side, and the port object of the bulk service.
 //
-// bulk_op.c has the life of one operation and how it is moved. Here operations begin, have turns until all is moved, are
-// told of what comes, and are reported: each once, in bulk_poll().
+// bulk_op.c has the life of one operation and how it is moved. Here operations begin, have turns until all is moved,
+// are told of what comes, and are reported: each once, in bulk_poll().
 #include "link/bulk/bulk_int.h"
 
 #include <errno.h>

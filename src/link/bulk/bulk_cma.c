@@ -87,7 +87,8 @@ int64_t bulk_cma_move(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len
 		return rc;
 	}
 	if (len)
-		n = bulk_cma_copy(shm_peer_pid(op->peer->shm), op->op, &guard, op->local + op->pos, op->raddr + op->pos, len);
+		n = bulk_cma_copy(shm_peer_pid(op->peer->shm), op->op, &guard, op->local + op->pos, op->raddr + op->pos,
+				  len);
 	if (n > 0 && op->is_help)
 		bulk_lease_fill(t->tab, t->slot, op->key, op->pos + (uint64_t)n);
 	else if (n > 0)

@@ -222,7 +222,9 @@ static bool help_reply(struct bulk_port *b, struct bulk_op *op, const struct bul
 	help_balance(op, bulk_now(b));
 	op->is_helped = true;
 	if (b->done_cnt < ARRAY_SIZE(b->done_key)) {
-		/* The owner had let go before it answered, so that taking the region back can wait for the next poll. */
+		/*
+		 * The owner had let go before it answered, so that taking the region back can wait for the next poll.
+		 */
 		note_answer(op);
 		b->done_key[b->done_cnt++] = op->help_key;
 		bulk_begun(b);

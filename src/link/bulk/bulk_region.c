@@ -184,7 +184,8 @@ static int region_add(struct link_node *n, uint16_t scope, void *addr, size_t le
 		share(b);
 	}
 	r = key_new(b, key, &idx);
-	*r = (struct bulk_region){.addr = (uintptr_t)addr, .len = len, .key = *key, .scope = scope, .rights = (uint8_t)rights};
+	*r = (struct bulk_region){.addr = (uintptr_t)addr, .len = len, .key = *key, .scope = scope,
+				  .rights = (uint8_t)rights};
 	b->region_cnt++;
 	if (is_shared(b, idx))
 		bulk_tab_publish(b->tab, idx, *key, r->addr, len, rights, scope);

@@ -24,16 +24,18 @@
 // provider) is told by what is mapped, and its files are not opened. For the same reason the names
 // are none that shm_seg.c's reaper would look into.
 //
-// A holder may be stopped while the region is wanted back (SIGSTOP, a debugger, a frozen cgroup: only the first two show in its
-// state). One that has not moved for a quarter of dead_after, state T or its CPU time unchanged, loses its lease, any holder after
-// dead_after (bulk_tab_break()). It could go on, between its look at the key and its system call; therefore the guard:
+// A holder may be stopped while the region is wanted back (SIGSTOP, a debugger, a frozen cgroup: only the first two
+// show in its state). One that has not moved for a quarter of dead_after, state T or its CPU time unchanged, loses its
+// lease, any holder after dead_after (bulk_tab_break()). It could go on, between its look at the key and its system
+// call; therefore the guard:
 //
-// The guard is a page of the owner, at a random address, with a random token. Each kernel copy begins with it: a read reads
-// the token in the same call and compares it, a write writes it. The kernel takes the address space once per call and goes through
-// the pieces in order, up to the first that is not mapped. So a call touches nothing of an owner that has replaced its image by
-// exec(), or of another process with its pid; and before a lease is broken the guard moves, so that nothing is written by who had
-// looked before. What remains is a holder that had begun its system call and sleeps in it, for a page that its own memory is
-// waiting for: a stop or a freeze takes effect when a process returns from the kernel, after the copy.
+// The guard is a page of the owner, at a random address, with a random token. Each kernel copy begins with it: a read
+// reads the token in the same call and compares it, a write writes it. The kernel takes the address space once per call
+// and goes through the pieces in order, up to the first that is not mapped. So a call touches nothing of an owner that
+// has replaced its image by exec(), or of another process with its pid; and before a lease is broken the guard moves,
+// so that nothing is written by who had looked before. What remains is a holder that had begun its system call and
+// sleeps in it, for a page that its own memory is waiting for: a stop or a freeze takes effect when a process returns
+// from the kernel, after the copy.
 #include "link/bulk/bulk_int.h"
 
 #include <dirent.h>
@@ -534,7 +536,8 @@ int bulk_tab_grow(struct bulk_tab *tab, uint32_t cnt)
 
 	if (cnt <= have)
 		return 0;
-	if (limits_allocate(tab->fd, TAB_ENTRY_OFF + have * sizeof(struct tab_entry), (cnt - have) * sizeof(struct tab_entry))) {
+	if (limits_allocate(tab->fd, TAB_ENTRY_OFF + have * sizeof(struct tab_entry),
+			    (cnt - have) * sizeof(struct tab_entry))) {
 		atomic_store_explicit(&tab->hdr->is_partial, 1, memory_order_relaxed);
 		return -ENOSPC;
 	}
@@ -768,7 +771,8 @@ void bulk_lease_fill(struct bulk_tab *tab, int slot, uint32_t key, uint64_t len)
 	 * relaxed: ordered by the lease, which is dropped after this */
 	was = atomic_load_explicit(&tab->entry[lease - 1].filled, memory_order_relaxed);
 	if ((was & FILL_OF) == (now & FILL_OF))
-		atomic_compare_exchange_strong_explicit(&tab->entry[lease - 1].filled, &was, now, memory_order_relaxed, memory_order_relaxed);
+		atomic_compare_exchange_strong_explicit(&tab->entry[lease - 1].filled, &was, now, memory_order_relaxed,
+							memory_order_relaxed);
 }
 
 uint64_t bulk_tab_filled(const struct bulk_tab *tab, uint32_t idx)

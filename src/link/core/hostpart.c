@@ -66,12 +66,15 @@ static int map_parse(const char *map, struct hostpart *h, char *err, size_t err_
 			continue;
 		snprintf(show, sizeof(show), "%s", item);
 		if (h->row_cnt == HOSTPART_ROWS)
-			return conf_refuse(-EINVAL, err, err_len, "SOFTFABRIC_NET: map= has more than %u entries", HOSTPART_ROWS);
+			return conf_refuse(-EINVAL, err, err_len, "SOFTFABRIC_NET: map= has more than %u entries",
+					   HOSTPART_ROWS);
 		if (!map_item(item, h->kind->below, &h->row[h->row_cnt]))
-			return conf_refuse(-EINVAL, err, err_len,
-					   "SOFTFABRIC_NET: map item %s is not %s->IP or %s->IP:BASE, such as 5->10.0.0.5:20480 (%s up to 0x%x, "
-					   "BASE from %u to %u)",
-					   show, word, word, word, h->kind->max, HOSTPART_BASE_MIN, HOSTPART_BASE_MAX);
+			return conf_refuse(
+				-EINVAL, err, err_len,
+				"SOFTFABRIC_NET: map item %s is not %s->IP or %s->IP:BASE, such as 5->10.0.0.5:20480 "
+				"(%s up to 0x%x, "
+				"BASE from %u to %u)",
+				show, word, word, word, h->kind->max, HOSTPART_BASE_MIN, HOSTPART_BASE_MAX);
 		h->row_cnt++;
 	}
 	return 0;
@@ -88,7 +91,8 @@ static int net_parse(const char *net, struct hostpart *h, char *err, size_t err_
 	if (slash)
 		*slash++ = '\0';
 	if (!slash || !conf_long(slash, 1, 31, &bits) || !link_ip_parse(text, ip) || !link_ip_v4(ip, &h->net))
-		return conf_refuse(-EINVAL, err, err_len, "SOFTFABRIC_NET: net=%s is not an IPv4 prefix, such as 10.1.0.0/16", net);
+		return conf_refuse(-EINVAL, err, err_len,
+				   "SOFTFABRIC_NET: net=%s is not an IPv4 prefix, such as 10.1.0.0/16", net);
 	h->mask = UINT32_MAX << (32 - bits);
 	h->net &= h->mask;
 	return 0;
@@ -207,7 +211,8 @@ static unsigned bits_of(uint32_t max)
 }
 
 /* Our own address @own without an entry in the map. */
-static int own_check(const struct hostpart *h, const struct link_room *room, const uint8_t own[16], char *err, size_t err_len)
+static int own_check(const struct hostpart *h, const struct link_room *room, const uint8_t own[16], char *err,
+		     size_t err_len)
 {
 	const struct hostpart_kind *k = h->kind;
 	char text[LINK_IP_TEXT];
@@ -215,21 +220,25 @@ static int own_check(const struct hostpart *h, const struct link_room *room, con
 	uint16_t base;
 
 	if (!link_ip_v4(own, &v4) || (!h->mask && !h->loop))
-		return conf_refuse(-EINVAL, err, err_len,
-				   "%s has no %s: it needs an IPv4 address, or an entry in SOFTFABRIC_NET=\"map=%s->IP,...\"",
-				   link_ip_text(own, text), k->name, k->word);
+		return conf_refuse(
+			-EINVAL, err, err_len,
+			"%s has no %s: it needs an IPv4 address, or an entry in SOFTFABRIC_NET=\"map=%s->IP,...\"",
+			link_ip_text(own, text), k->name, k->word);
 	if ((v4 & h->mask) != h->net)
-		return conf_refuse(-EINVAL, err, err_len, "SOFTFABRIC_NET: our address %s is not in net=%s", link_ip_text(own, text), room->net);
+		return conf_refuse(-EINVAL, err, err_len, "SOFTFABRIC_NET: our address %s is not in net=%s",
+				   link_ip_text(own, text), room->net);
 	if (hostpart_nr(h, own, 0, &nr, &base) || h->mask == UINT32_MAX)
-		return conf_refuse(-EINVAL, err, err_len,
-				   "%s has no %s: the part behind its network's prefix must have 1 to %u bits and be from 0x%x to 0x%x, but is 0x%x; "
-				   "SOFTFABRIC_NET=\"net=PREFIX\" or \"map=%s->IP,...\" name another",
-				   link_ip_text(own, text), k->name, bits_of(k->max), k->min, k->max, v4 & ~h->mask, k->word);
+		return conf_refuse(
+			-EINVAL, err, err_len,
+			"%s has no %s: the part behind its network's prefix must have 1 to %u bits and be from 0x%x to "
+			"0x%x, but is 0x%x; "
+			"SOFTFABRIC_NET=\"net=PREFIX\" or \"map=%s->IP,...\" name another",
+			link_ip_text(own, text), k->name, bits_of(k->max), k->min, k->max, v4 & ~h->mask, k->word);
 	return 0;
 }
 
-int hostpart_init(struct hostpart *h, const struct hostpart_kind *kind, const struct link_room *room, const uint8_t own[16], char *err,
-		  size_t err_len)
+int hostpart_init(struct hostpart *h, const struct hostpart_kind *kind, const struct link_room *room,
+		  const uint8_t own[16], char *err, size_t err_len)
 {
 	const struct hostpart_row *row;
 	char text[LINK_IP_TEXT];
@@ -246,10 +255,13 @@ int hostpart_init(struct hostpart *h, const struct hostpart_kind *kind, const st
 	if (!row && own_check(h, room, own, err, err_len))
 		return -EINVAL;
 	if (row && !is_nr(kind, row->nr))
-		return conf_refuse(-EINVAL, err, err_len, "SOFTFABRIC_NET: map= gives %s the number 0x%x, which is no %s: those go from 0x%x to 0x%x",
-				   link_ip_text(own, text), row->nr, kind->name, kind->min, kind->max);
+		return conf_refuse(
+			-EINVAL, err, err_len,
+			"SOFTFABRIC_NET: map= gives %s the number 0x%x, which is no %s: those go from 0x%x to 0x%x",
+			link_ip_text(own, text), row->nr, kind->name, kind->min, kind->max);
 	if (!hostpart_nr(h, own, 0, &nr, &base) && !hostpart_ip(h, nr, ip, &base) && memcmp(ip, own, 16))
-		return conf_refuse(-EINVAL, err, err_len, "SOFTFABRIC_NET: map= gives our %s 0x%x to another IP address than ours, %s",
+		return conf_refuse(-EINVAL, err, err_len,
+				   "SOFTFABRIC_NET: map= gives our %s 0x%x to another IP address than ours, %s",
 				   kind->name, nr, link_ip_text(own, text));
 	return 0;
 }

@@ -92,7 +92,8 @@ int link_ip_user(const uint8_t ip[16], uint16_t port, uint32_t *uid)
 		n += snprintf(want + n, sizeof(want) - (size_t)n, "%08X", (unsigned)word);
 	}
 	while (rc && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%*s %32[0-9A-F]:%x %*s %*s %*s %*s %*s %u", hex, &at_port, &at_uid) != 3 || at_port != port || strcmp(hex, want))
+		if (sscanf(line, "%*s %32[0-9A-F]:%x %*s %*s %*s %*s %*s %u", hex, &at_port, &at_uid) != 3 ||
+		    at_port != port || strcmp(hex, want))
 			continue;
 		*uid = at_uid;
 		rc = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the files of link/ share: node, port and peer, and the seams between port.c, shm.c, rel.c, the carriers and bulk.c.
+// What the files of link/ share: node, port and peer, and the seams between port.c, shm.c, rel.c, the carriers and
+// bulk.c.
 #ifndef SF_LINK_LINK_INT_H
 #define SF_LINK_LINK_INT_H
 
@@ -17,11 +18,12 @@
 #include "link/link.h"
 
 /*
- * Who calls whom on the way out:   link_send (port_out.c) -> shm_send (shm.c)                   local peer, no conditions
- *                                  link_send (port_out.c) -> rel_send (rel.c) -> carrier_send   everything else
- * and in:                          link_poll (port.c) -> shm_poll -> port_deliver
- *                                                     -> carrier poll -> rel_input -> port_deliver
- * A carrier stack is built by port.c:  cap -> fault -> { seal -> udp | shm datagrams }; the decorators are absent unless asked for.
+ * Who calls whom on the way out: link_send (port_out.c) -> shm_send (shm.c)                   local peer, no conditions
+ *                                link_send (port_out.c) -> rel_send (rel.c) -> carrier_send   everything else
+ * and in:                        link_poll (port.c) -> shm_poll -> port_deliver
+ *                                                   -> carrier poll -> rel_input -> port_deliver
+ * A carrier stack is built by port.c:  cap -> fault -> { seal -> udp | shm datagrams }; the decorators are absent
+ * unless asked for.
  */
 
 /* What a frame is for. The kind travels with the frame on every path. */
@@ -58,7 +60,8 @@ struct link_node {
 	struct agent *agent;       /* adapter thread (agent.c); NULL until the first peer or region */
 	/* Starts it if it does not run and the node allows one; failure is logged and lived with. */
 	void (*agent_start)(struct link_node *n);
-	_Atomic uint64_t poll_epoch; /* +1 for every link_poll() of the application; the agent reads it without the lock */
+	/* +1 for every link_poll() of the application; the agent reads it without the lock */
+	_Atomic uint64_t poll_epoch;
 	_Atomic uint64_t agent_at_ns; /* the agent wakes then; 0: it is awake or will be at once (agent.c) */
 	_Atomic uint32_t hurry;    /* it should not sleep for long (agent_soon()) */
 	_Atomic uint32_t armed;    /* AGENT_*: what the next poll takes back */
@@ -110,7 +113,8 @@ struct port_up {
 	/* A frame with a cookie has ended (status as link_ops.on_sent). */
 	void (*sent)(struct link_port *p, enum link_kind kind, void *cookie, int status);
 	/* A frame of link_commit() has failed. */
-	void (*lost)(struct link_port *p, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status);
+	void (*lost)(struct link_port *p, struct link_peer *peer, uint64_t tag, const void *frame, size_t len,
+		     int status);
 	/*
 	 * @peer was found gone (@status -errno): ends everything of it on every path, once. A peer without nonce is as
 	 * new afterwards; what its owner sends while this runs is refused with @status.
@@ -193,7 +197,8 @@ struct link_port {
  * port_deliver() - A whole frame arrived. While the port drains frames still go to its owner, which may refuse them.
  * Return: 0 taken, > 0 refusal code for the sender.
  */
-static inline int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind, const struct view *frame)
+static inline int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind,
+			       const struct view *frame)
 {
 	p->events++;
 	if (unlikely(kind != LINK_K_NIC))
@@ -211,11 +216,12 @@ int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind k
 
 /*
  * APP: threads of the application may sleep. WOKEN: they were woken in place of a bell, and nobody has polled since.
- * CALLED: therefore wait_fd is readable, until the next link_arm(). SERVED: by the adapter thread, which is the caller of
- * link_poll() while this is set.
+ * CALLED: therefore wait_fd is readable, until the next link_arm(). SERVED: by the adapter thread, which is the caller
+ * of link_poll() while this is set.
  */
 enum { PORT_ARM_APP = 1, PORT_ARM_AGENT = 2, PORT_ARM_WOKEN = 4, PORT_ARM_CALLED = 8, PORT_ARM_SERVED = 16 };
-#define PORT_ARM_POLL (PORT_ARM_AGENT | PORT_ARM_WOKEN | PORT_ARM_SERVED) /* with one of these set a poll has more to do: port_awake() */
+/* with one of these set a poll has more to do: port_awake() */
+#define PORT_ARM_POLL (PORT_ARM_AGENT | PORT_ARM_WOKEN | PORT_ARM_SERVED)
 
 /** port_flush() - Hand all that is due to the carrier, and have it sent. */
 void port_flush(struct link_port *p, uint64_t now_ns);
@@ -234,7 +240,7 @@ void port_peer_dead(struct link_peer *peer, int status);
 bool port_peer_is_other(const struct link_peer *peer, uint32_t nonce);
 void port_peer_renew(struct link_peer *peer);
 
-/* --- wait.c ---------------------------------------------------------------------------------------------------------- */
+/* --- wait.c ------------------------------------------------------------------------------------------------------- */
 
 /** port_awake() - @p is polled though somebody sleeps on it, or by the agent. In place of port_count_poll(). */
 void port_awake(struct link_port *p);
@@ -256,7 +262,7 @@ int port_src_net(struct link_port *p, bool is_in);
 /** port_served() - The agent has polled: whoever sleeps on @p must learn what it took. */
 void port_served(struct link_port *p);
 
-/* --- peer.c: the table of a port's peers ----------------------------------------------------------------------------- */
+/* --- peer.c: the table of a port's peers -------------------------------------------------------------------------- */
 
 /** port_peer_find() - The peer at @addr, by_place whoever is there; NULL if there is none yet. */
 struct link_peer *port_peer_find(struct link_port *p, const struct link_addr *addr);
@@ -266,7 +272,10 @@ struct link_peer *port_peer_in(struct link_port *p, const struct link_addr *addr
 int port_peer_status(struct link_port *p, const struct link_addr *addr);
 /** port_peer_unused() - A path has given up its state of @peer: it goes with the next sweep if nobody else needs it. */
 void port_peer_unused(struct link_peer *peer);
-/** port_met_by_net() - @peer has come by the network: unless a path was chosen our answers go that way, since it may be unable to open our segment. */
+/**
+ * port_met_by_net() - @peer has come by the network: unless a path was chosen our answers go that way, since it may be
+ * unable to open our segment.
+ */
 void port_met_by_net(struct link_peer *peer);
 int peer_tab_open(struct link_port *p);
 void peer_tab_close(struct link_port *p);
@@ -280,8 +289,8 @@ void peer_foreach(struct link_port *p, void (*fn)(struct link_peer *peer, void *
 /* --- exit() with objects open: destructors remove what others would find in /dev/shm --- */
 
 /**
- * exit_lock() - Take @m in a destructor. Other threads still run and hold it for a moment only; not so the one that a signal handler
- * interrupted which called exit(). Return: false: not to be had, and the files are left to a reaper.
+ * exit_lock() - Take @m in a destructor. Other threads still run and hold it for a moment only; not so the one that a
+ * signal handler interrupted which called exit(). Return: false: not to be had, and the files are left to a reaper.
  */
 static inline bool exit_lock(pthread_mutex_t *m)
 {
@@ -292,7 +301,7 @@ static inline bool exit_lock(pthread_mutex_t *m)
 	return pthread_mutex_timedlock(m, &until) == 0;
 }
 
-/* --- host.c, fork.c, idle.c ------------------------------------------------------------------------------------------ */
+/* --- host.c, fork.c, idle.c --------------------------------------------------------------------------------------- */
 
 /** host_ip_is_local() - Whether @ip is an address of this host; may ask the system again, at most once a second. */
 bool host_ip_is_local(struct link_node *n, const uint8_t ip[16]);
@@ -327,7 +336,7 @@ void live_port_end(const struct link_port *p);
 void shm_peer_tell(const struct shm_peer *sp, struct live_path *out);
 void rel_peer_tell(const struct rel_peer *rp, struct live_path *out);
 
-/* --- shm.c: same host ---------------------------------------------------------------------------------------------- */
+/* --- shm.c: same host --------------------------------------------------------------------------------------------- */
 
 int shm_port_open(struct link_port *p, struct shm_port **out);
 /** shm_port_hide() - Nobody attaches from now on, and the address's next owner may have a segment. */
@@ -378,15 +387,15 @@ bool shm_peer_is_polling(struct shm_peer *sp);
 /** shm_peer_node() - Random id of the peer's node, to find its region table; 0 = unknown. */
 uint64_t shm_peer_node(const struct shm_peer *sp);
 /**
- * shm_peer_expire() - Looks whether the owner of @sp still lives. If not, its end is told now, or, if it has sent something that is still to
- * be read, by a poll behind that. May ask the system. Return: it has left.
+ * shm_peer_expire() - Looks whether the owner of @sp still lives. If not, its end is told now, or, if it has sent
+ * something that is still to be read, by a poll behind that. May ask the system. Return: it has left.
  */
 bool shm_peer_expire(struct shm_peer *sp);
 uint32_t shm_outstanding(const struct shm_port *s);
 /** shm_untaken() - Peers that live and have not yet taken all that lies in their lanes. */
 uint32_t shm_untaken(struct shm_port *s);
 
-/* --- carriers: unreliable datagrams ---------------------------------------------------------------------------------- */
+/* --- carriers: unreliable datagrams ------------------------------------------------------------------------------- */
 
 typedef void (*carrier_rx_fn)(void *ctx, const struct link_addr *src, const void *buf, size_t len);
 
@@ -400,7 +409,10 @@ struct carrier_error {
 #define CARRIER_QUOTE_MAX 64u
 
 struct carrier_ops {
-	/* Queue one datagram (gathered, total <= mtu unless @dst says LINK_ADDR_CUT). The bytes must stay until flush. Loss is silent. 0; -EAGAIN; -ENETUNREACH */
+	/*
+	 * Queue one datagram (gathered, total <= mtu unless @dst says LINK_ADDR_CUT). The bytes must stay until flush.
+	 * Loss is silent. 0; -EAGAIN; -ENETUNREACH
+	 */
 	int (*send)(struct carrier *c, const struct link_addr *dst, const struct iovec *iov, int iov_cnt);
 	void (*flush)(struct carrier *c);
 	/* Hand up to @budget datagrams to c->rx; @buf is borrowed. Return: how many. */
@@ -420,7 +432,9 @@ struct carrier {
 	void (*error)(void *ctx, const struct link_addr *dst, const struct carrier_error *e);
 };
 
-/** udp_open() - Binds @p->self.ip and port (0 = any; the bound one is written to p->self.port). 0; -EADDRINUSE; -errno. */
+/**
+ * udp_open() - Binds @p->self.ip and port (0 = any; the bound one is written to p->self.port). 0; -EADDRINUSE; -errno.
+ */
 int udp_open(struct link_port *p, struct carrier **out);
 /** local_open() - Over shared-memory datagrams where the peer has a segment, over @inner otherwise. Owns @inner. */
 int local_open(struct link_port *p, struct carrier *inner, struct carrier **out);
@@ -433,7 +447,7 @@ void local_peer_renew(struct carrier *c, const struct link_addr *addr);
 int fault_open(struct link_port *p, struct carrier *inner, struct carrier **out);
 int cap_open(struct link_port *p, struct carrier *inner, struct carrier **out);
 
-/* --- rel.c: reliability over a carrier; no I/O and no clock of its own ------------------------------------------------- */
+/* --- rel.c: reliability over a carrier; no I/O and no clock of its own -------------------------------------------- */
 
 int rel_open(struct link_port *p, struct carrier *net, struct rel **out);
 void rel_close(struct rel *r);
@@ -490,7 +504,7 @@ void rel_known(struct rel *r, void (*fn)(void *arg, const struct link_addr *addr
 /** rel_peer_nonce() - As the handshake told; 0: there was none yet. */
 uint32_t rel_peer_nonce(const struct rel_peer *rp);
 
-/* --- bulk.c ---------------------------------------------------------------------------------------------------------- */
+/* --- bulk.c ------------------------------------------------------------------------------------------------------- */
 
 int bulk_node_open(struct link_node *n, struct bulk_node **out);
 void bulk_node_close(struct bulk_node *b);
@@ -506,7 +520,7 @@ int bulk_poll(struct bulk_port *b, uint64_t now_ns);
 uint64_t bulk_next_deadline(const struct bulk_port *b);
 uint32_t bulk_outstanding(const struct bulk_port *b);
 
-/* --- agent.c: the adapter thread -------------------------------------------------------------------------------------- */
+/* --- agent.c: the adapter thread ---------------------------------------------------------------------------------- */
 
 void agent_start(struct link_node *n); /* link_node.agent_start() */
 void agent_stop(struct link_node *n); /* not under the lock */
@@ -519,7 +533,9 @@ void agent_disarm(struct link_node *n);
 void agent_kick(struct link_node *n);
 #define AGENT_SOON_NS (NS_PER_MS / 2)
 #define AGENT_NAP_NS  (4 * NS_PER_MS) /* the longest nap of the thread beside an application that polls */
-/** agent_soon() - Something of @n is due within AGENT_SOON_NS: the agent looks by then whether the application polls. */
+/**
+ * agent_soon() - Something of @n is due within AGENT_SOON_NS: the agent looks by then whether the application polls.
+ */
 void agent_soon(struct link_node *n, uint64_t now_ns);
 /** agent_port_add() - There is an agent: it watches @fd for @p, and @p's socket where the port leaves that alone. */
 void agent_port_add(struct link_port *p, int fd);

@@ -192,6 +192,8 @@ void port_met_by_net(struct link_peer *peer)
 		return;
 	peer->shm_tried = true;
 	if (p->shm && host_ip_is_local(p->node, peer->addr.ip))
-		LOG_INFO("%s is on this host and came by UDP (another user or /dev/shm, or out of memory or descriptors there): so go our answers",
-			 link_addr_text(&peer->addr, text));
+		LOG_INFO(
+			"%s is on this host and came by UDP (another user or /dev/shm, or out of memory or descriptors "
+			"there): so go our answers",
+			link_addr_text(&peer->addr, text));
 }

@@ -57,7 +57,8 @@ static void frame_sent(struct link_port *p, enum link_kind kind, void *cookie, i
 		p->ops->on_sent(p->ctx, cookie, status);
 }
 
-static void frame_lost(struct link_port *p, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status)
+static void frame_lost(struct link_port *p, struct link_peer *peer, uint64_t tag, const void *frame, size_t len,
+		       int status)
 {
 	p->events++;
 	p->ops->on_lost(p->ctx, peer, tag, frame, len, status);

@@ -211,7 +211,10 @@ int link_arm(struct link_port *p)
 		port_flush(p, now);
 	rc = port_arm(p, PORT_ARM_APP);
 	if (rc)
-		link_wake(p); /* the caller looks again and may never come back, but others sleep, and what told them may be drained */
+		/*
+		 * the caller looks again and may never come back, but others sleep, and what told them may be drained
+		 */
+		link_wake(p);
 	/* or the flush in port_arm() has ended something */
 	return rc || p->events != p->events_armed ? -EAGAIN : 0;
 }

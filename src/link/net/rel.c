@@ -262,7 +262,9 @@ bool rel_may_wait(const struct rel *r, uint64_t now_ns)
 	return !r->has_urgent && r->fresh_bytes < REL_BURST_BYTES && now_ns - r->sent_ns < REL_BURST_NS;
 }
 
-/* The pair of @src with nonce @pair; *known: some peer lives at @src, *waiting: and has not said that it has the pair. */
+/*
+ * The pair of @src with nonce @pair; *known: some peer lives at @src, *waiting: and has not said that it has the pair.
+ */
 static struct rel_peer *find_pair(struct rel *r, const struct link_addr *src, uint64_t pair,
 				  bool *known, bool *waiting)
 {
@@ -361,8 +363,10 @@ static void seal_hint(struct link_port *p, const struct link_addr *src, const ui
 	if (p->is_seal_said || p->node->room->is_sealed || len < SEAL_OVERHEAD || *buf != SEAL_MAGIC)
 		return;
 	p->is_seal_said = true;
-	LOG_WARN("a datagram from %s is sealed, and SOFTFABRIC_NET has no key= here; it is dropped, as further ones will be",
-		 link_addr_text(src, text));
+	LOG_WARN(
+		"a datagram from %s is sealed, and SOFTFABRIC_NET has no key= here; it is dropped, as further ones "
+		"will be",
+		link_addr_text(src, text));
 }
 
 void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size_t len,
@@ -378,7 +382,8 @@ void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size
 		break;
 	case REL_BAD_VERSION:
 		st->drop_version++;
-		if (pkt.type == REL_HELLO && len >= sizeof(struct rel_base) + sizeof(struct rel_refuse)) /* no answer is longer than its question */
+		/* no answer is longer than its question */
+		if (pkt.type == REL_HELLO && len >= sizeof(struct rel_base) + sizeof(struct rel_refuse))
 			rel_refuse(r, src, &pkt, REL_R_VERSION, now_ns);
 		return;
 	case REL_BAD_FORM:
@@ -442,8 +447,9 @@ static void path_lower(struct rel_peer *rp, uint32_t to, uint64_t now_ns)
 	LOG_INFO("datagrams of %u bytes are too big for the path to %s: %u for a while", rp->mtu,
 		 link_addr_text(&rp->peer->addr, text), to);
 	if (to < REL_MTU_MIN)
-		LOG_WARN("the path to %s takes %u bytes whole, less than %u: datagrams are cut up for it, which is slow",
-			 link_addr_text(&rp->peer->addr, text), to, REL_MTU_MIN);
+		LOG_WARN(
+			"the path to %s takes %u bytes whole, less than %u: datagrams are cut up for it, which is slow",
+			link_addr_text(&rp->peer->addr, text), to, REL_MTU_MIN);
 	rp->mtu = MAX(to, (uint32_t)REL_MTU_MIN);
 	rp->path_mtu = to;
 	rp->path_ns = now_ns;

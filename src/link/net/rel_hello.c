@@ -14,22 +14,27 @@
  *	B -> A   HELLO_ACK  half b, echo a     A has the pair: its nonce is a + b
  *	A -> B   HELLO      half b named       B has it, too; DATA follows in the same train
  *
- * B's half is a keyed hash of A's address and of what the HELLO says: a cookie. Who names it has received what was sent to that address, hence a
- * sender of forged addresses gets no state, and cannot touch what there is. The key is renewed every REL_COOKIE_NS, and the one before is still
- * taken. A port that has said HELLO itself gives the half that it said: HELLOs that cross make one pair.
+ * B's half is a keyed hash of A's address and of what the HELLO says: a cookie. Who names it has received what was sent
+ * to that address, hence a sender of forged addresses gets no state, and cannot touch what there is. The key is renewed
+ * every REL_COOKIE_NS, and the one before is still taken. A port that has said HELLO itself gives the half that it
+ * said: HELLOs that cross make one pair.
  *
- * A is *unsure* until a datagram of the pair comes: the third step may be lost. Until then probes repeat it, and another half of B's takes the
- * place of the one it gave first (it has renewed its key twice, or says HELLO itself by now). Refusals of other nonces from there wait: one of them
- * may be of the half that B means, which is settled once B keeps anything. A's datagrams have flag NEW, by which B does not refuse them. (Tried: B
- * refuses, A repeats the third step. A refusal that comes late, when A is sure, then ends a pair that both have.)
+ * A is *unsure* until a datagram of the pair comes: the third step may be lost. Until then probes repeat it, and
+ * another half of B's takes the place of the one it gave first (it has renewed its key twice, or says HELLO itself by
+ * now). Refusals of other nonces from there wait: one of them may be of the half that B means, which is settled once B
+ * keeps anything. A's datagrams have flag NEW, by which B does not refuse them. (Tried: B refuses, A repeats the third
+ * step. A refusal that comes late, when A is sure, then ends a pair that both have.)
  *
- * A proof may be a late copy, or one that somebody kept, of a process that was there before: as long as nothing else has come from the other side
- * of a pair, another proof takes its place. Nobody has what was sent meanwhile, so it is sent again.
+ * A proof may be a late copy, or one that somebody kept, of a process that was there before: as long as nothing else
+ * has come from the other side of a pair, another proof takes its place. Nobody has what was sent meanwhile, so it is
+ * sent again.
  *
- * While a pair is open and sure, a HELLO of another one from its address changes nothing. Where the old one is gone, whoever is there now
- * refuses its nonce: the HELLO only makes us send an acknowledgement with that nonce, and the next HELLO finds what came of it.
+ * While a pair is open and sure, a HELLO of another one from its address changes nothing. Where the old one is gone,
+ * whoever is there now refuses its nonce: the HELLO only makes us send an acknowledgement with that nonce, and the next
+ * HELLO finds what came of it.
  *
- * No address is sent more bytes than came from it, nor more than one datagram for one, nor more than REL_ANSWER_BURST of a kind in a millisecond.
+ * No address is sent more bytes than came from it, nor more than one datagram for one, nor more than REL_ANSWER_BURST
+ * of a kind in a millisecond.
  */
 
 static uint8_t own_settings(const struct rel *r)
@@ -87,7 +92,8 @@ static bool is_young(const struct rel_peer *rp)
 }
 
 /* The half that we give whoever sent @pkt from @src, of whom we may know @rp. *proved: it names one that we gave. */
-static uint64_t half_for(struct rel *r, const struct rel_peer *rp, const struct link_addr *src, const struct rel_pkt *pkt, bool *proved)
+static uint64_t half_for(struct rel *r, const struct rel_peer *rp, const struct link_addr *src,
+			 const struct rel_pkt *pkt, bool *proved)
 {
 	uint64_t said = pkt->hello.echo_half, half;
 
@@ -165,7 +171,8 @@ static bool answer_may(struct rel *r, enum rel_answer kind, uint64_t now_ns)
 }
 
 /* HELLO_ACK for @pkt with our @half. */
-static void hello_answer(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt, uint64_t half, uint64_t now_ns)
+static void hello_answer(struct rel *r, const struct link_addr *src, const struct rel_pkt *pkt, uint64_t half,
+			 uint64_t now_ns)
 {
 	struct rel_pkt out = {
 		.type = REL_HELLO_ACK,
@@ -260,8 +267,8 @@ static enum rel_reason hello_refusal(struct rel *r, const struct link_addr *src,
  * @src has proved that it is there and wants a pair with our half @half. Return: the peer to make it with, which has
  * none of which more came than a proof; NULL: no room.
  */
-static struct rel_peer *hello_peer(struct rel *r, struct rel_peer *rp, const struct link_addr *src, const struct rel_pkt *pkt, uint64_t half,
-				   uint64_t now_ns)
+static struct rel_peer *hello_peer(struct rel *r, struct rel_peer *rp, const struct link_addr *src,
+				   const struct rel_pkt *pkt, uint64_t half, uint64_t now_ns)
 {
 	struct link_addr addr = *src;
 
@@ -323,7 +330,8 @@ static bool is_over(struct rel *r, const struct rel_peer *rp, const struct link_
 	if (rp->state != REL_S_CLOSED)
 		return rp->state == REL_S_BYE;
 	/* an older one is a late copy */
-	return r->draining || (rp->peer_nonce == pkt->hello.src_nonce && !rel_seq_before(rp->peer_serial, pkt->hello.serial));
+	return r->draining ||
+	       (rp->peer_nonce == pkt->hello.src_nonce && !rel_seq_before(rp->peer_serial, pkt->hello.serial));
 }
 
 /*

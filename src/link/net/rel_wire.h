@@ -28,8 +28,9 @@
  * nonce   the pair's nonce, the sum of a half of each side; 0 in HELLO, HELLO_ACK and in
  *         REFUSE of a HELLO. RAW: nonce of the sender's port in the low 32 bits, of the receiver's in
  *         the high ones (0 = not known)
- * seq     DATA: number of this datagram, the same in every retransmission. NAK: number of its first refusal. ACK: refusals of the receiver of
- *         this datagram below this number have been taken. Else the number that the next DATA will have
+ * seq     DATA: number of this datagram, the same in every retransmission. NAK: number of its first refusal. ACK:
+ *         refusals of the receiver of this datagram below this number have been taken. Else the number that the next
+ *         DATA will have
  * ack     all DATA below are final: processed, and no refusal is on its way
  * sack    bit i: DATA ack + i has arrived, do not send it again
  * tx      DATA: number of this transmission, different in every retransmission

@@ -40,8 +40,11 @@ static_assert(sizeof(struct seal_ends) == 48, "whole blocks");
 /* --- the ciphers --------------------------------------------------------------------------------- */
 
 #ifdef SF_HAS_SODIUM
-static_assert(SEAL_KEY_LEN == crypto_core_hchacha20_KEYBYTES && SEAL_KEY_LEN == crypto_aead_chacha20poly1305_ietf_KEYBYTES, "one length");
-static_assert(offsetof(struct seal_hdr, count) == crypto_core_hchacha20_INPUTBYTES, "id and what precedes it choose the subkey");
+static_assert(SEAL_KEY_LEN == crypto_core_hchacha20_KEYBYTES &&
+		      SEAL_KEY_LEN == crypto_aead_chacha20poly1305_ietf_KEYBYTES,
+	      "one length");
+static_assert(offsetof(struct seal_hdr, count) == crypto_core_hchacha20_INPUTBYTES,
+	      "id and what precedes it choose the subkey");
 static_assert(sizeof(((struct seal_hdr *)0)->tag) == crypto_onetimeauth_poly1305_BYTES, "tag");
 
 static bool has_ciphers(void)
@@ -61,7 +64,8 @@ static void key_of_mode(const uint8_t key[SEAL_KEY_LEN], uint8_t mode, uint8_t o
 {
 	static const uint8_t personal[crypto_generichash_blake2b_PERSONALBYTES] = "softfabric seal";
 
-	crypto_generichash_blake2b_salt_personal(out, SEAL_KEY_LEN, &mode, sizeof(mode), key, SEAL_KEY_LEN, NULL, personal);
+	crypto_generichash_blake2b_salt_personal(out, SEAL_KEY_LEN, &mode, sizeof(mode), key, SEAL_KEY_LEN, NULL,
+						 personal);
 }
 
 static void key_of_sender(const uint8_t key[SEAL_KEY_LEN], const struct seal_hdr *h, uint8_t subkey[SEAL_KEY_LEN])
@@ -76,7 +80,8 @@ static void nonce_of(const struct seal_hdr *h, uint8_t nonce[12])
 	memcpy(nonce + 4, h->count.b, 8);
 }
 
-static void tag_clear(const uint8_t *subkey, const struct seal_hdr *h, const struct seal_ends *ends, const uint8_t *p, size_t len, uint8_t *tag)
+static void tag_clear(const uint8_t *subkey, const struct seal_hdr *h, const struct seal_ends *ends, const uint8_t *p,
+		      size_t len, uint8_t *tag)
 {
 	uint8_t nonce[12], once[crypto_onetimeauth_poly1305_KEYBYTES];
 	crypto_onetimeauth_poly1305_state st;
@@ -94,11 +99,13 @@ static void encrypt(const uint8_t *subkey, struct seal_hdr *h, const struct seal
 	uint8_t nonce[12];
 
 	nonce_of(h, nonce);
-	crypto_aead_chacha20poly1305_ietf_encrypt_detached(p, h->tag, NULL, p, len, (const uint8_t *)ends, sizeof(*ends), NULL, nonce, subkey);
+	crypto_aead_chacha20poly1305_ietf_encrypt_detached(p, h->tag, NULL, p, len, (const uint8_t *)ends,
+							   sizeof(*ends), NULL, nonce, subkey);
 }
 
 /* Return: its tag is right; with secrecy, what it says is at @plain. */
-static bool verify(const uint8_t *subkey, const struct seal_hdr *h, const struct seal_ends *ends, const uint8_t *p, size_t len, uint8_t *plain)
+static bool verify(const uint8_t *subkey, const struct seal_hdr *h, const struct seal_ends *ends, const uint8_t *p,
+		   size_t len, uint8_t *plain)
 {
 	uint8_t nonce[12], tag[sizeof(h->tag)];
 
@@ -107,7 +114,8 @@ static bool verify(const uint8_t *subkey, const struct seal_hdr *h, const struct
 		return !crypto_verify_16(tag, h->tag);
 	}
 	nonce_of(h, nonce);
-	return !crypto_aead_chacha20poly1305_ietf_decrypt_detached(plain, NULL, p, len, h->tag, (const uint8_t *)ends, sizeof(*ends), nonce, subkey);
+	return !crypto_aead_chacha20poly1305_ietf_decrypt_detached(plain, NULL, p, len, h->tag, (const uint8_t *)ends,
+								   sizeof(*ends), nonce, subkey);
 }
 
 static void wipe(void *p, size_t len)
@@ -136,7 +144,8 @@ static void key_of_sender(const uint8_t key[SEAL_KEY_LEN], const struct seal_hdr
 	(void)key, (void)h, (void)subkey;
 }
 
-static void tag_clear(const uint8_t *subkey, const struct seal_hdr *h, const struct seal_ends *ends, const uint8_t *p, size_t len, uint8_t *tag)
+static void tag_clear(const uint8_t *subkey, const struct seal_hdr *h, const struct seal_ends *ends, const uint8_t *p,
+		      size_t len, uint8_t *tag)
 {
 	(void)subkey, (void)h, (void)ends, (void)p, (void)len, (void)tag;
 }
@@ -146,7 +155,8 @@ static void encrypt(const uint8_t *subkey, struct seal_hdr *h, const struct seal
 	(void)subkey, (void)h, (void)ends, (void)p, (void)len;
 }
 
-static bool verify(const uint8_t *subkey, const struct seal_hdr *h, const struct seal_ends *ends, const uint8_t *p, size_t len, uint8_t *plain)
+static bool verify(const uint8_t *subkey, const struct seal_hdr *h, const struct seal_ends *ends, const uint8_t *p,
+		   size_t len, uint8_t *plain)
 {
 	(void)subkey, (void)h, (void)ends, (void)p, (void)len, (void)plain;
 	return false;
@@ -234,7 +244,8 @@ int seal_key_load(const char *path, uint8_t key[SEAL_KEY_LEN], char *err, size_t
 
 /* --- one who seals ------------------------------------------------------------------------------- */
 
-void seal_tx_init(struct seal_tx *tx, const uint8_t key[SEAL_KEY_LEN], enum seal_mode mode, const uint8_t id[SEAL_ID_LEN])
+void seal_tx_init(struct seal_tx *tx, const uint8_t key[SEAL_KEY_LEN], enum seal_mode mode,
+		  const uint8_t id[SEAL_ID_LEN])
 {
 	uint8_t mode_key[SEAL_KEY_LEN];
 
@@ -345,8 +356,8 @@ static struct seal_sender *sender_add(struct seal_rx *rx, const uint8_t *id, con
 	return s;
 }
 
-enum seal_verdict seal_check(struct seal_rx *rx, const struct link_addr *src, const struct link_addr *dst, const uint8_t *buf, size_t len,
-			     uint8_t *plain)
+enum seal_verdict seal_check(struct seal_rx *rx, const struct link_addr *src, const struct link_addr *dst,
+			     const uint8_t *buf, size_t len, uint8_t *plain)
 {
 	uint8_t subkey[SEAL_KEY_LEN];
 	struct seal_sender *s;
@@ -394,7 +405,8 @@ static struct seal *to_seal(struct carrier *c)
 /* As udp.c does: the receiver waits for these bytes. */
 static void fill(uint8_t *at, const struct iovec *iov)
 {
-	LOG_WARN("memory of an operation under way was unmapped: %zu bytes at %p are sent as zeroes", iov->iov_len, iov->iov_base);
+	LOG_WARN("memory of an operation under way was unmapped: %zu bytes at %p are sent as zeroes", iov->iov_len,
+		 iov->iov_base);
 	memset(at, 0, iov->iov_len);
 }
 

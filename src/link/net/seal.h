@@ -87,7 +87,8 @@ enum seal_verdict {
 int seal_key_load(const char *path, uint8_t key[SEAL_KEY_LEN], char *err, size_t err_len);
 
 /** seal_tx_init() - @key: of seal_key_load(). @id: random, never used with this key before. */
-void seal_tx_init(struct seal_tx *tx, const uint8_t key[SEAL_KEY_LEN], enum seal_mode mode, const uint8_t id[SEAL_ID_LEN]);
+void seal_tx_init(struct seal_tx *tx, const uint8_t key[SEAL_KEY_LEN], enum seal_mode mode,
+		  const uint8_t id[SEAL_ID_LEN]);
 /** seal_make() - Seal the @len bytes at @out + SEAL_OVERHEAD, in place; the header before them is written. */
 void seal_make(struct seal_tx *tx, const struct link_addr *src, const struct link_addr *dst, uint8_t *out, size_t len);
 
@@ -97,8 +98,8 @@ void seal_rx_fini(struct seal_rx *rx);
  * seal_check() - Is @buf a datagram for @dst, sealed by @src, that has not come before? Its contents are then the @len
  * - SEAL_OVERHEAD bytes behind the header, or with SEAL_SECRET those at @plain.
  */
-enum seal_verdict seal_check(struct seal_rx *rx, const struct link_addr *src, const struct link_addr *dst, const uint8_t *buf, size_t len,
-			     uint8_t *plain);
+enum seal_verdict seal_check(struct seal_rx *rx, const struct link_addr *src, const struct link_addr *dst,
+			     const uint8_t *buf, size_t len, uint8_t *plain);
 
 struct carrier;
 /** seal_open() - A carrier that seals what goes through @inner, which it owns then. Return: 0; -ENOMEM. */

@@ -151,14 +151,16 @@ static void errors_tell(struct udp *u)
 	memcpy(all, u->error, n * sizeof(*all));
 	u->error_cnt = 0;
 	for (uint32_t i = 0; i < n && u->c.error; i++) {
-		struct carrier_error e = {.err = all[i].err, .mtu = all[i].mtu, .quote = all[i].quote, .quote_len = all[i].quote_len};
+		struct carrier_error e = {.err = all[i].err, .mtu = all[i].mtu, .quote = all[i].quote,
+					  .quote_len = all[i].quote_len};
 
 		u->c.error(u->c.rx_ctx, &all[i].dst, &e);
 	}
 }
 
 /* @e came with the first @len bytes of a datagram to @name. */
-static void on_error(struct udp *u, const struct sock_extended_err *e, const struct sockaddr_in6 *name, const uint8_t *quote, size_t len)
+static void on_error(struct udp *u, const struct sock_extended_err *e, const struct sockaddr_in6 *name,
+		     const uint8_t *quote, size_t len)
 {
 	uint32_t head = u->is_v4 ? 28 : 48, mtu = e->ee_info > head ? e->ee_info - head : 0;
 	struct udp_error out;
@@ -312,7 +314,8 @@ static bool fill_unreadable(struct udp *u)
 		struct iovec *iov = &b->iov[b->dgram[d].iov_at];
 
 		for (uint32_t i = 0; i < b->dgram[d].iov_cnt; i++) {
-			if (iov[i].iov_base == zeroes || guard_mapped(iov[i].iov_base, iov[i].iov_len, false) != -EFAULT)
+			if (iov[i].iov_base == zeroes ||
+			    guard_mapped(iov[i].iov_base, iov[i].iov_len, false) != -EFAULT)
 				continue;
 			LOG_WARN("memory of an operation under way was unmapped: %zu bytes at %p are sent as zeroes",
 				 iov[i].iov_len, iov[i].iov_base);

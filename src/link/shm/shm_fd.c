@@ -96,7 +96,10 @@ void shm_fd_close(int fd)
 	shm_spare_fill(false); /* fails if another thread was faster: then it is the next time's */
 }
 
-/* --- files of another copy of this code in our process: to close one would give up the locks of its owner, which is this process --- */
+/*
+ * --- files of another copy of this code in our process: to close one would give up the locks of its owner, which is
+ * this process ---
+ */
 
 #define KEPT_MAX 256 /* beyond that each look keeps one more */
 

@@ -13,12 +13,14 @@
  * that, so the argument is who may write: memory that a living process could write, or read as ours, is not used for
  * anything else.
  *
- *   lanes in our segment    The owner makes REVOKED of ACTIVE and stops reading (shm_revoke()). The lane waits in @limbo until its
- *                           writer answers CLOSING, or is gone. The head stands still, so the writer counts no success meanwhile.
- *   staging runs, codes     What frames to the peer named of our own segment waits in @held (shm_hold()) until the peer's side of
- *                           the lane is finished with them (@turn of the descriptor has moved; the shared lane's head has passed),
- *                           or the peer is gone.
- *   a second life           While something is held from a peer's process, it is lent nothing more: it cannot take all by dying often.
+ *   lanes in our segment    The owner makes REVOKED of ACTIVE and stops reading (shm_revoke()). The lane waits in
+ *                           @limbo until its writer answers CLOSING, or is gone. The head stands still, so the writer
+ *                           counts no success meanwhile.
+ *   staging runs, codes     What frames to the peer named of our own segment waits in @held (shm_hold()) until the
+ *                           peer's side of the lane is finished with them (@turn of the descriptor has moved; the
+ *                           shared lane's head has passed), or the peer is gone.
+ *   a second life           While something is held from a peer's process, it is lent nothing more: it cannot take all
+ *                           by dying often.
  *
  * Gone means: its port was closed in order (SHM_ST_LEFT), or the kernel has given up the lock on its segment, or, if
  * that has no name any more, no process has its pid, its start time and the place of its stack, which exec() changes.
@@ -72,7 +74,8 @@ static bool desc_revoke(struct shm_port *s, uint32_t idx)
 	uint32_t was = SHM_D_ACTIVE;
 
 	/* acquire: the writer's last stores before our next use; pairs with shm_desc_change() */
-	return atomic_compare_exchange_strong_explicit(&d->state, &was, SHM_D_REVOKED, memory_order_acq_rel, memory_order_acquire) ||
+	return atomic_compare_exchange_strong_explicit(&d->state, &was, SHM_D_REVOKED, memory_order_acq_rel,
+						       memory_order_acquire) ||
 	       was == SHM_D_REVOKED;
 }
 
@@ -114,7 +117,9 @@ static bool told_put(struct shm_peer *sp)
 		uint64_t was = 0;
 
 		/* relaxed: ordered by @told */
-		if (atomic_compare_exchange_strong_explicit(slot, &was, self, memory_order_relaxed, memory_order_relaxed) || was == self)
+		if (atomic_compare_exchange_strong_explicit(slot, &was, self, memory_order_relaxed,
+							    memory_order_relaxed) ||
+		    was == self)
 			bit = SHM_TOLD_SOME;
 	}
 	/* release: the slot first; pairs with the acquire in shm_told_look() */
@@ -173,10 +178,12 @@ void shm_revoked_doom(struct shm_peer *sp)
 {
 	bool has_left = shm_has_closed(sp); /* who closes gives everything up, too: that is no death */
 
-	sp->is_unseen = sp->tx_mode == SHM_TX_OWN && atomic_load_explicit(&shm_desc_at(sp->seg, sp->lane_idx)->state, memory_order_relaxed) == SHM_D_UNSEEN;
+	sp->is_unseen = sp->tx_mode == SHM_TX_OWN && atomic_load_explicit(&shm_desc_at(sp->seg, sp->lane_idx)->state,
+									  memory_order_relaxed) == SHM_D_UNSEEN;
 	if (!has_left)
 		LOG_WARN("%s: its owner has %s; what is under way there fails", sp->seg->path,
-			 sp->is_unseen ? "no memory, address space or descriptors to map our segment" : "declared us dead");
+			 sp->is_unseen ? "no memory, address space or descriptors to map our segment"
+				       : "declared us dead");
 	sp->was_told = true;
 	shm_peer_doom(sp, has_left ? -ECONNREFUSED : -ETIMEDOUT);
 }

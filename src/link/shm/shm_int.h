@@ -146,8 +146,8 @@ struct shm_hdr {
 	_Atomic uint64_t label; /* link_port_set_label(); 0: none yet */
 	struct shm_proc proc;
 	/*
-	 * Limit on descriptors that the owner needs to look at the segment of another peer; 0: not said yet; negative: it may have
-	 * no address space or descriptor for one.
+	 * Limit on descriptors that the owner needs to look at the segment of another peer; 0: not said yet; negative:
+	 * it may have no address space or descriptor for one.
 	 */
 	_Atomic int32_t room;
 
@@ -166,9 +166,9 @@ struct shm_hdr {
 static_assert(sizeof(struct shm_hdr) <= SHM_SHARED_OFF, "header runs into the shared lane");
 
 /*
- * Life: FREE -> CLAIMED -> ACTIVE -> CLOSING by the sender, -> FREE by the segment's owner. An owner that declares the sender
- * dead makes REVOKED of ACTIVE; CLOSING is then the sender's answer that it writes no more. UNSEEN: the same by an owner that has not got
- * the sender's segment mapped, for want of memory or the like, and never read the lane.
+ * Life: FREE -> CLAIMED -> ACTIVE -> CLOSING by the sender, -> FREE by the segment's owner. An owner that declares the
+ * sender dead makes REVOKED of ACTIVE; CLOSING is then the sender's answer that it writes no more. UNSEEN: the same by
+ * an owner that has not got the sender's segment mapped, for want of memory or the like, and never read the lane.
  */
 enum shm_desc_state { SHM_D_FREE, SHM_D_CLAIMED, SHM_D_ACTIVE, SHM_D_CLOSING, SHM_D_REVOKED, SHM_D_UNSEEN };
 
@@ -183,7 +183,8 @@ struct shm_desc {
 	uint32_t life;	       /* hdr.wake of the sender's segment, in which its frames lie */
 };
 static_assert(sizeof(struct shm_desc) == CACHE_LINE, "one writer per line");
-static_assert(SHM_SHARED_OFF + SHM_LANE_BYTES(SHM_SLOTS_BIG) + (SHM_SHARED_CNT - 1) * SHM_LANE_BYTES(SHM_SLOTS_SMALL) <= SHM_TOLD_OFF, "layout");
+static_assert(SHM_SHARED_OFF + SHM_LANE_BYTES(SHM_SLOTS_BIG) + (SHM_SHARED_CNT - 1) * SHM_LANE_BYTES(SHM_SLOTS_SMALL) <=
+	      SHM_TOLD_OFF, "layout");
 static_assert(SHM_TOLD_OFF + SHM_TOLD_CNT * sizeof(uint64_t) <= SHM_DESC_OFF, "layout");
 static_assert(SHM_DESC_OFF + SHM_LANE_CNT * sizeof(struct shm_desc) <= SHM_CODES_OFF, "layout");
 
@@ -207,7 +208,7 @@ static_assert(LANE_MSG_MAX <= SHM_U_LEN >> 15, "a length fits");
 static_assert(SHM_PEND_CNT == 256, "SHM_U_CODE");
 static_assert(SHM_PEND_CNT >= SHM_SLOTS_BIG, "each slot of a lane may hold a frame to remember");
 
-/* A refusal by who has declared the sender dead: its frames are not taken any more. Greater than what an owner can say. */
+/* A refusal by who has declared the sender dead and takes none of its frames. Greater than what an owner can say. */
 #define SHM_CODE_GONE 255u
 static_assert(LINK_NAK_MAX < SHM_CODE_GONE, "codes");
 
@@ -274,9 +275,15 @@ int shm_seg_attach(const struct link_addr *addr, uint32_t flags, struct shm_seg 
 /** shm_seg_tell_room() - Fills the reserve (base/reserve.h), and tells peers by our segments whether another one of
  * them may be mapped. */
 void shm_seg_tell_room(void);
-/** shm_seg_make_fifo() - Ours: a new FIFO at @path, which goes with its name. Return: 0; -ESHUTDOWN that has gone; -errno. */
+/**
+ * shm_seg_make_fifo() - Ours: a new FIFO at @path, which goes with its name. Return: 0; -ESHUTDOWN that has gone;
+ * -errno.
+ */
 int shm_seg_make_fifo(const struct shm_seg *seg, const char *path);
-/** shm_seg_hide() - Ours: its name goes, so that who takes the address next can have one of that name; the rest stays until shm_seg_remove(). */
+/**
+ * shm_seg_hide() - Ours: its name goes, so that who takes the address next can have one of that name; the rest stays
+ * until shm_seg_remove().
+ */
 void shm_seg_hide(struct shm_seg *seg);
 /** shm_seg_remove() - Ours: remove the files and release the liveness lock; nothing in a forked
  * child. */
@@ -303,8 +310,8 @@ void shm_spare_drop(void);
 /** shm_spare_look() - Is the limit too low by now for it to be opened again? */
 void shm_spare_look(void);
 /**
- * shm_fd_open() - open() of a file that is closed soon, by shm_fd_close(): without a free descriptor the one in reserve is taken, *@is_spare then.
- * Never waits, follows no link.
+ * shm_fd_open() - open() of a file that is closed soon, by shm_fd_close(): without a free descriptor the one in reserve
+ * is taken, *@is_spare then. Never waits, follows no link.
  */
 int shm_fd_open(const char *path, int flags, bool *is_spare);
 void shm_fd_close(int fd);
@@ -312,7 +319,10 @@ void shm_fd_close(int fd);
 bool shm_fd_is_mapped(ino_t ino);
 /** shm_fd_is_kept() - Is the file at @path one of those of shm_fd_keep(), which must not be opened? */
 bool shm_fd_is_kept(const char *path);
-/** shm_fd_keep() - Do not close @fd, open to a file of another copy of this code in our process, before that has removed it. */
+/**
+ * shm_fd_keep() - Do not close @fd, open to a file of another copy of this code in our process, before that has removed
+ * it.
+ */
 void shm_fd_keep(int fd, const struct stat *st);
 /** shm_holder() - Of a shared lane's lock: this life of a port, which has @seg. Never 0. */
 uint64_t shm_holder(const struct shm_seg *seg);
@@ -480,11 +490,12 @@ struct shm_peer {
 
 #define SHM_HASH 256u
 
-/* What of our memory a peer may still touch that was declared dead: it is not used until the peer is really gone, or done. */
+/* Memory of ours that a peer declared dead may still touch: it is not used until the peer is really gone, or done. */
 struct shm_held {
 	STAILQ_ENTRY(shm_held) entry;
 	struct shm_seg *seg;  /* of the peer, referenced */
-	uint32_t idx, turn;   /* of the lane through which it learnt of the memory; idx from SHM_LANE_CNT on: a shared one */
+	/* of the lane through which it learnt of the memory; idx from SHM_LANE_CNT on: a shared one */
+	uint32_t idx, turn;
 	uint32_t pos;	      /* shared lane: where our last frame ends */
 	uint32_t block;	      /* SHM_NO_BLOCK: none */
 	uint32_t cnt;
@@ -595,7 +606,10 @@ bool shm_proc_may_open(const struct shm_proc *proc, int32_t limit);
 
 /** shm_revoke_all() - @sp is declared dead: its lanes are not read any more, and it is told. */
 void shm_revoke_all(struct shm_peer *sp);
-/** shm_revoke() - A lane without a reader, @rx being NULL or out of the port's list. Frees it at once if it can be. Return: 0; -ENOMEM. */
+/**
+ * shm_revoke() - A lane without a reader, @rx being NULL or out of the port's list. Frees it at once if it can be.
+ * Return: 0; -ENOMEM.
+ */
 int shm_revoke(struct shm_port *s, uint32_t idx, struct shm_rx *rx, struct shm_seg *seg);
 /** shm_limbo_free() - The writer of a lane in limbo writes no more: who wants the lane may have it. */
 void shm_limbo_free(struct shm_port *s, struct shm_rx *rx);
@@ -614,7 +628,8 @@ void shm_told_look(struct shm_port *s);
 void shm_revoked_look(struct shm_port *s);
 /**
  * shm_hold() - The frames of @sp are about to end unread: what it may touch of our memory stays out of use.
- * Return: what is held; NULL: nothing. shm_hold_end() - They have ended, and been shown: what is held is free if the peer is gone.
+ * Return: what is held; NULL: nothing. shm_hold_end() - They have ended, and been shown: what is held is free if the
+ * peer is gone.
  */
 struct shm_held *shm_hold(struct shm_peer *sp);
 void shm_hold_end(struct shm_port *s, struct shm_held *h);
@@ -759,7 +774,8 @@ static inline uint32_t shm_shared_slots(const struct shm_seg *seg, uint32_t k)
 
 static inline void *shm_shared_at(const struct shm_seg *seg, uint32_t k)
 {
-	return seg->base + SHM_SHARED_OFF + (k ? SHM_LANE_BYTES(seg->shared_slots) + (k - 1) * SHM_LANE_BYTES(SHM_SLOTS_SMALL) : 0);
+	return seg->base + SHM_SHARED_OFF +
+	       (k ? SHM_LANE_BYTES(seg->shared_slots) + (k - 1) * SHM_LANE_BYTES(SHM_SLOTS_SMALL) : 0);
 }
 
 static inline _Atomic uint8_t *shm_codes_at(void *lane, uint32_t slot_cnt)

@@ -167,7 +167,8 @@ static bool shared_move(struct shm_peer *sp)
 	sp->shared_idx = idx;
 	/* relaxed: whoever sees it late sees lane_gen move, release, before anything is there */
 	top = atomic_load_explicit(&h->shared_top, memory_order_relaxed);
-	while (top < idx && !atomic_compare_exchange_weak_explicit(&h->shared_top, &top, idx, memory_order_relaxed, memory_order_relaxed))
+	while (top < idx && !atomic_compare_exchange_weak_explicit(&h->shared_top, &top, idx, memory_order_relaxed,
+								   memory_order_relaxed))
 		;
 	/* always: who raised it before us may have been stopped or killed before it said so */
 	atomic_fetch_add_explicit(&h->lane_gen, 1, memory_order_release);

@@ -98,7 +98,8 @@ struct link_peer *shm_peer_link(struct shm_peer *sp)
 			return NULL; /* which the owner hears before anything of the new one */
 	}
 	/* Ours take another way to the place of this one, who is the later one of the two if it lives. */
-	if (peer && n->lossless && peer->shm_tried && peer->port->up->is_other(peer, sp->addr.nonce) && shm_seg_is_alive(sp->seg))
+	if (peer && n->lossless && peer->shm_tried && peer->port->up->is_other(peer, sp->addr.nonce) &&
+	    shm_seg_is_alive(sp->seg))
 		peer->port->up->renew(peer);
 	/* Its owner will want to answer the same way; unless it has already chosen another one, for
 	 * good. */

@@ -81,7 +81,8 @@ static __attribute__((cold, noinline)) void refuse(_Atomic uint8_t *codes, uint3
 }
 
 /* A frame of @peer, alive, to its owner. Return: what the owner says. */
-static inline int give_up(struct shm_port *s, struct link_peer *peer, enum link_kind kind, const uint8_t *p, uint32_t len)
+static inline int give_up(struct shm_port *s, struct link_peer *peer, enum link_kind kind, const uint8_t *p,
+			  uint32_t len)
 {
 	struct link_port *port = s->p;
 	struct view v; /* its unused segments are not worth the zeroing */
@@ -359,7 +360,8 @@ static int poll_shared_one(struct shm_port *s, struct lane_rx *lane, int quota)
 		s->is_shared_broken = true;
 		s->p->stats.drop_malformed += lane->broken;
 		LOG_WARN("a shared lane of %s is %s; only peers with a lane of their own reach it", s->seg->path,
-			 lane->broken ? "broken" : "stuck: no memory, address space or descriptors for the segment of a sender");
+			 lane->broken ? "broken"
+				      : "stuck: no memory, address space or descriptors for the segment of a sender");
 		atomic_fetch_or_explicit(&s->seg->hdr->state, SHM_ST_BROKEN, memory_order_relaxed);
 	}
 	return n;

@@ -166,7 +166,8 @@ static void mark_closed(int fd, const struct shm_hdr *hdr)
 {
 	uint32_t state = atomic_load_explicit(&hdr->state, memory_order_relaxed) | SHM_ST_CLOSED;
 
-	if (hdr->magic == SHM_MAGIC && limits_file(sizeof(*hdr)) && pwrite(fd, &state, sizeof(state), offsetof(struct shm_hdr, state)) < 0)
+	if (hdr->magic == SHM_MAGIC && limits_file(sizeof(*hdr)) &&
+	    pwrite(fd, &state, sizeof(state), offsetof(struct shm_hdr, state)) < 0)
 		LOG_DEBUG("a dead peer's segment cannot be marked: %s", strerror(errno));
 }
 
@@ -404,7 +405,8 @@ static bool is_squatted(const char *path)
 
 	if (lstat(path, &st) || st.st_uid == geteuid())
 		return false;
-	LOG_WARN("%s belongs to user %u: whoever can write to " SHM_DIR " can take a name there; it has to be removed", path, (unsigned)st.st_uid);
+	LOG_WARN("%s belongs to user %u: whoever can write to " SHM_DIR " can take a name there; it has to be removed",
+		 path, (unsigned)st.st_uid);
 	return true;
 }
 
@@ -476,7 +478,9 @@ static int file_map(struct shm_seg *seg, uint64_t budget)
 		return rc;
 	if (shm_space_left(&space) < SHM_STAGE_GRANS_MIN * STAGE_GRAN * 2)
 		return -ENOSPC;
-	rc = limits_allocate(seg->fd, 0, SHM_SHARED_OFF + SHM_LANE_BYTES(seg->shared_slots) + (SHM_SHARED_CNT - 1) * SHM_LANE_BYTES(SHM_SLOTS_SMALL));
+	rc = limits_allocate(seg->fd, 0,
+			     SHM_SHARED_OFF + SHM_LANE_BYTES(seg->shared_slots) +
+				     (SHM_SHARED_CNT - 1) * SHM_LANE_BYTES(SHM_SLOTS_SMALL));
 	if (rc == 0)
 		rc = limits_allocate(seg->fd, SHM_TOLD_OFF, SHM_TOLD_CNT * sizeof(uint64_t));
 	if (rc == 0)

@@ -202,7 +202,8 @@ static bool has_work(struct shm_port *s)
 	uint32_t cap;
 	uint64_t user;
 
-	if (s->ends & SHM_ENDS_DOOM || s->has_ready || atomic_load_explicit(&s->seg->hdr->lane_gen, memory_order_relaxed) != s->gen_seen)
+	if (s->ends & SHM_ENDS_DOOM || s->has_ready ||
+	    atomic_load_explicit(&s->seg->hdr->lane_gen, memory_order_relaxed) != s->gen_seen)
 		return true;
 	for (uint32_t k = 0; k < s->shared_cnt; k++)
 		if (lane_has(&s->shared[k])) /* no lane_peek(): nonsense is found by a poll, which tells of it */

@@ -56,21 +56,30 @@ struct cassini_le;
 
 /* Return codes of commands and events, numbers of the device (C_RC_*). */
 enum cassini_rc {
-	CASSINI_RC_NO_EVENT = 0, CASSINI_RC_OK = 1, CASSINI_RC_UNDELIVERABLE = 2, CASSINI_RC_PT_DISABLED = 3, CASSINI_RC_DROPPED = 4,
-	CASSINI_RC_PERM_VIOLATION = 5, CASSINI_RC_OP_VIOLATION = 6, CASSINI_RC_NO_MATCH = 8, CASSINI_RC_UNCOR = 9, CASSINI_RC_NO_SPACE = 16,
-	CASSINI_RC_ENTRY_NOT_FOUND = 18, CASSINI_RC_NO_TARGET_CONN = 19, CASSINI_RC_NO_TARGET_MST = 20, CASSINI_RC_NO_TARGET_TRS = 21,
-	CASSINI_RC_INVALID_DFA_FORMAT = 24, CASSINI_RC_VNI_NOT_FOUND = 25, CASSINI_RC_PTLTE_NOT_FOUND = 26, CASSINI_RC_PTLTE_SW_MANAGED = 27,
-	CASSINI_RC_SRC_ERROR = 28, CASSINI_RC_MST_CANCELLED = 29, CASSINI_RC_INVALID_AC = 33, CASSINI_RC_NO_TRANSLATION = 36,
-	CASSINI_RC_AMO_INVAL_OP_ERROR = 40, CASSINI_RC_AMO_ALIGN_ERROR = 41, CASSINI_RC_AMO_FP_INVALID = 42, CASSINI_RC_AMO_FP_UNDERFLOW = 43,
-	CASSINI_RC_AMO_FP_OVERFLOW = 44, CASSINI_RC_AMO_FP_INEXACT = 45, CASSINI_RC_ILLEGAL_OP = 46, CASSINI_RC_INVALID_ENDPOINT = 47,
-	CASSINI_RC_RESTRICTED_UNICAST = 48, CASSINI_RC_CMD_INVALID_ARG = 50, CASSINI_RC_ADDR_OUT_OF_RANGE = 52, CASSINI_RC_CONN_CLOSED = 53,
-	CASSINI_RC_CANCELED = 54, CASSINI_RC_AMO_LENGTH_ERROR = 58, CASSINI_RC_RESOURCE_BUSY = 60, CASSINI_RC_NUM = 63
+	CASSINI_RC_NO_EVENT = 0, CASSINI_RC_OK = 1, CASSINI_RC_UNDELIVERABLE = 2, CASSINI_RC_PT_DISABLED = 3,
+	CASSINI_RC_DROPPED = 4, CASSINI_RC_PERM_VIOLATION = 5, CASSINI_RC_OP_VIOLATION = 6, CASSINI_RC_NO_MATCH = 8,
+	CASSINI_RC_UNCOR = 9, CASSINI_RC_NO_SPACE = 16, CASSINI_RC_ENTRY_NOT_FOUND = 18, CASSINI_RC_NO_TARGET_CONN = 19,
+	CASSINI_RC_NO_TARGET_MST = 20, CASSINI_RC_NO_TARGET_TRS = 21, CASSINI_RC_INVALID_DFA_FORMAT = 24,
+	CASSINI_RC_VNI_NOT_FOUND = 25, CASSINI_RC_PTLTE_NOT_FOUND = 26, CASSINI_RC_PTLTE_SW_MANAGED = 27,
+	CASSINI_RC_SRC_ERROR = 28, CASSINI_RC_MST_CANCELLED = 29, CASSINI_RC_INVALID_AC = 33,
+	CASSINI_RC_NO_TRANSLATION = 36, CASSINI_RC_AMO_INVAL_OP_ERROR = 40, CASSINI_RC_AMO_ALIGN_ERROR = 41,
+	CASSINI_RC_AMO_FP_INVALID = 42, CASSINI_RC_AMO_FP_UNDERFLOW = 43, CASSINI_RC_AMO_FP_OVERFLOW = 44,
+	CASSINI_RC_AMO_FP_INEXACT = 45, CASSINI_RC_ILLEGAL_OP = 46, CASSINI_RC_INVALID_ENDPOINT = 47,
+	CASSINI_RC_RESTRICTED_UNICAST = 48, CASSINI_RC_CMD_INVALID_ARG = 50, CASSINI_RC_ADDR_OUT_OF_RANGE = 52,
+	CASSINI_RC_CONN_CLOSED = 53, CASSINI_RC_CANCELED = 54, CASSINI_RC_AMO_LENGTH_ERROR = 58,
+	CASSINI_RC_RESOURCE_BUSY = 60, CASSINI_RC_NUM = 63
 };
 /** cassini_rc_str() - Its name without the prefix ("ENTRY_NOT_FOUND"); never NULL. */
 const char *cassini_rc_str(unsigned rc);
 
-enum cassini_tc { CASSINI_TC_DEDICATED_ACCESS, CASSINI_TC_LOW_LATENCY, CASSINI_TC_BULK_DATA, CASSINI_TC_BEST_EFFORT, CASSINI_TC_ETH, CASSINI_TC_NUM };
-enum cassini_tc_type { CASSINI_TC_TYPE_DEFAULT, CASSINI_TC_TYPE_HRP, CASSINI_TC_TYPE_RESTRICTED, CASSINI_TC_TYPE_COLL_LEAF, CASSINI_TC_TYPE_NUM };
+enum cassini_tc {
+	CASSINI_TC_DEDICATED_ACCESS, CASSINI_TC_LOW_LATENCY, CASSINI_TC_BULK_DATA, CASSINI_TC_BEST_EFFORT,
+	CASSINI_TC_ETH, CASSINI_TC_NUM
+};
+enum cassini_tc_type {
+	CASSINI_TC_TYPE_DEFAULT, CASSINI_TC_TYPE_HRP, CASSINI_TC_TYPE_RESTRICTED, CASSINI_TC_TYPE_COLL_LEAF,
+	CASSINI_TC_TYPE_NUM
+};
 
 /* --- devices and services: the soft room SOFTFABRIC_CXI ------------------------------------------ */
 
@@ -99,8 +108,17 @@ int cassini_dev_cnt(char *err, size_t err_len);
 int cassini_dev_query(int idx, struct cassini_devinfo *out);
 
 /* What may be allocated through a service or an LNI: at most @max of each. */
-enum cassini_rsrc { CASSINI_RSRC_PTE, CASSINI_RSRC_TXQ, CASSINI_RSRC_TGQ, CASSINI_RSRC_EQ, CASSINI_RSRC_CT, CASSINI_RSRC_LE, CASSINI_RSRC_TLE,
-		    CASSINI_RSRC_AC, CASSINI_RSRC_NUM };
+enum cassini_rsrc {
+	CASSINI_RSRC_PTE,
+	CASSINI_RSRC_TXQ,
+	CASSINI_RSRC_TGQ,
+	CASSINI_RSRC_EQ,
+	CASSINI_RSRC_CT,
+	CASSINI_RSRC_LE,
+	CASSINI_RSRC_TLE,
+	CASSINI_RSRC_AC,
+	CASSINI_RSRC_NUM
+};
 struct cassini_svc_desc {
 	uint32_t svc_id;      /* 1 is the default service */
 	bool enabled, is_system;
@@ -165,7 +183,8 @@ void cassini_rsrc(const struct cassini_lni *lni, enum cassini_rsrc r, uint32_t *
  * cassini_cp_open() - Return: 0; -EACCES VNI or class not in the service (logged why); -EINVAL class; -ENOSPC 16 are
  * open. Equal ones are shared.
  */
-int cassini_cp_open(struct cassini_lni *lni, uint16_t vni, enum cassini_tc tc, enum cassini_tc_type type, struct cassini_cp **out);
+int cassini_cp_open(struct cassini_lni *lni, uint16_t vni, enum cassini_tc tc, enum cassini_tc_type type,
+		    struct cassini_cp **out);
 void cassini_cp_close(struct cassini_cp *cp);
 
 /* --- Domain: one granule (NIC, VNI, PID) --------------------------------------------------------- */
@@ -209,13 +228,17 @@ int cassini_dom_arm(struct cassini_dom *dom);
 /* --- event queues -------------------------------------------------------------------------------- */
 
 enum cassini_event_type { /* numbers of the device */
-	CASSINI_EV_PUT = 0, CASSINI_EV_GET = 1, CASSINI_EV_ATOMIC = 2, CASSINI_EV_FETCH_ATOMIC = 3, CASSINI_EV_PUT_OVERFLOW = 4,
-	CASSINI_EV_GET_OVERFLOW = 5, CASSINI_EV_ATOMIC_OVERFLOW = 6, CASSINI_EV_FETCH_ATOMIC_OVERFLOW = 7, CASSINI_EV_SEND = 8,
-	CASSINI_EV_ACK = 9, CASSINI_EV_REPLY = 10, CASSINI_EV_LINK = 11, CASSINI_EV_SEARCH = 12, CASSINI_EV_STATE_CHANGE = 13,
-	CASSINI_EV_UNLINK = 14, CASSINI_EV_RENDEZVOUS = 15, CASSINI_EV_COMMAND_FAILURE = 17, CASSINI_EV_TRIGGERED_OP = 18, CASSINI_EV_MATCH = 21,
+	CASSINI_EV_PUT = 0, CASSINI_EV_GET = 1, CASSINI_EV_ATOMIC = 2, CASSINI_EV_FETCH_ATOMIC = 3,
+	CASSINI_EV_PUT_OVERFLOW = 4, CASSINI_EV_GET_OVERFLOW = 5, CASSINI_EV_ATOMIC_OVERFLOW = 6,
+	CASSINI_EV_FETCH_ATOMIC_OVERFLOW = 7, CASSINI_EV_SEND = 8, CASSINI_EV_ACK = 9, CASSINI_EV_REPLY = 10,
+	CASSINI_EV_LINK = 11, CASSINI_EV_SEARCH = 12, CASSINI_EV_STATE_CHANGE = 13, CASSINI_EV_UNLINK = 14,
+	CASSINI_EV_RENDEZVOUS = 15, CASSINI_EV_COMMAND_FAILURE = 17, CASSINI_EV_TRIGGERED_OP = 18,
+	CASSINI_EV_MATCH = 21,
 	CASSINI_EV_NUM = 32
 };
-enum cassini_list { CASSINI_PRIORITY = 0, CASSINI_OVERFLOW = 1, CASSINI_REQUEST = 2, CASSINI_UNEXPECTED = 3, CASSINI_LIST_NUM };
+enum cassini_list {
+	CASSINI_PRIORITY = 0, CASSINI_OVERFLOW = 1, CASSINI_REQUEST = 2, CASSINI_UNEXPECTED = 3, CASSINI_LIST_NUM
+};
 
 struct cassini_event {
 	uint8_t type;           /* enum cassini_event_type */
@@ -302,15 +325,22 @@ int cassini_ct_cancel(struct cassini_ct *ct, void (*fn)(void *ctx, uint64_t user
 
 /* --- commands of the initiator ------------------------------------------------------------------- */
 
-enum cassini_opcode { CASSINI_OP_PUT, CASSINI_OP_GET, CASSINI_OP_RENDEZVOUS_PUT, CASSINI_OP_ATOMIC, CASSINI_OP_FETCHING_ATOMIC, CASSINI_OP_NUM };
-enum cassini_amo_op {
-	CASSINI_AMO_MIN, CASSINI_AMO_MAX, CASSINI_AMO_SUM, CASSINI_AMO_LOR = 4, CASSINI_AMO_LAND, CASSINI_AMO_BOR, CASSINI_AMO_BAND, CASSINI_AMO_LXOR,
-	CASSINI_AMO_BXOR, CASSINI_AMO_SWAP, CASSINI_AMO_CSWAP, CASSINI_AMO_AXOR, CASSINI_AMO_OP_NUM
+enum cassini_opcode {
+	CASSINI_OP_PUT, CASSINI_OP_GET, CASSINI_OP_RENDEZVOUS_PUT, CASSINI_OP_ATOMIC, CASSINI_OP_FETCHING_ATOMIC,
+	CASSINI_OP_NUM
 };
-enum cassini_cswap { CASSINI_CSWAP_EQ, CASSINI_CSWAP_NE, CASSINI_CSWAP_LE, CASSINI_CSWAP_LT, CASSINI_CSWAP_GE, CASSINI_CSWAP_GT, CASSINI_CSWAP_NUM };
+enum cassini_amo_op {
+	CASSINI_AMO_MIN, CASSINI_AMO_MAX, CASSINI_AMO_SUM, CASSINI_AMO_LOR = 4, CASSINI_AMO_LAND, CASSINI_AMO_BOR,
+	CASSINI_AMO_BAND, CASSINI_AMO_LXOR, CASSINI_AMO_BXOR, CASSINI_AMO_SWAP, CASSINI_AMO_CSWAP, CASSINI_AMO_AXOR,
+	CASSINI_AMO_OP_NUM
+};
+enum cassini_cswap {
+	CASSINI_CSWAP_EQ, CASSINI_CSWAP_NE, CASSINI_CSWAP_LE, CASSINI_CSWAP_LT, CASSINI_CSWAP_GE, CASSINI_CSWAP_GT,
+	CASSINI_CSWAP_NUM
+};
 enum cassini_amo_type {
-	CASSINI_T_I8, CASSINI_T_U8, CASSINI_T_I16, CASSINI_T_U16, CASSINI_T_I32, CASSINI_T_U32, CASSINI_T_I64, CASSINI_T_U64, CASSINI_T_F32, CASSINI_T_CF32,
-	CASSINI_T_F64, CASSINI_T_CF64, CASSINI_T_U128, CASSINI_T_NUM
+	CASSINI_T_I8, CASSINI_T_U8, CASSINI_T_I16, CASSINI_T_U16, CASSINI_T_I32, CASSINI_T_U32, CASSINI_T_I64,
+	CASSINI_T_U64, CASSINI_T_F32, CASSINI_T_CF32, CASSINI_T_F64, CASSINI_T_CF64, CASSINI_T_U128, CASSINI_T_NUM
 };
 size_t cassini_amo_type_size(unsigned type); /* bytes, 0: no such type */
 
@@ -409,7 +439,8 @@ bool cassini_cmdq_is_idle(const struct cassini_cmdq *cq);
  * Return: 0; -ENOSPC no triggered list entry is left (logged with the limit); -EINVAL the queue has no triggers;
  *         -ENOMEM; as cassini_post().
  */
-int cassini_post_trig(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t threshold, const struct cassini_cmd *cmd);
+int cassini_post_trig(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t threshold,
+		      const struct cassini_cmd *cmd);
 enum cassini_ct_op { CASSINI_CT_SET, CASSINI_CT_INC, CASSINI_CT_EVENT };
 struct cassini_ct_cmd {
 	enum cassini_ct_op op;
@@ -422,14 +453,29 @@ struct cassini_ct_cmd {
  * cassini_trig_ct() - Do @cmd when @trig has counted @threshold. Return: as above; -EAGAIN the EQ has no slot for the
  * event.
  */
-int cassini_trig_ct(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t threshold, const struct cassini_ct_cmd *cmd);
+int cassini_trig_ct(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t threshold,
+		    const struct cassini_ct_cmd *cmd);
 
 /* --- portal table entries ------------------------------------------------------------------------ */
 
-enum cassini_pte_state { CASSINI_PTE_RESET, CASSINI_PTE_DISABLED, CASSINI_PTE_ENABLED, CASSINI_PTE_SOFTWARE_MANAGED, CASSINI_PTE_ETHERNET,
-			 CASSINI_PTE_STATE_NUM };
-enum cassini_sc_reason { CASSINI_SC_FC_EQ_FULL, CASSINI_SC_FC_NO_MATCH, CASSINI_SC_FC_UNEXPECTED_FAIL, CASSINI_SC_FC_REQUEST_FULL,
-			 CASSINI_SC_SM_UNEXPECTED_FAIL, CASSINI_SC_SM_APPEND_FAIL, CASSINI_SC_DIS_UNCOR, CASSINI_SC_NUM };
+enum cassini_pte_state {
+	CASSINI_PTE_RESET,
+	CASSINI_PTE_DISABLED,
+	CASSINI_PTE_ENABLED,
+	CASSINI_PTE_SOFTWARE_MANAGED,
+	CASSINI_PTE_ETHERNET,
+	CASSINI_PTE_STATE_NUM
+};
+enum cassini_sc_reason {
+	CASSINI_SC_FC_EQ_FULL,
+	CASSINI_SC_FC_NO_MATCH,
+	CASSINI_SC_FC_UNEXPECTED_FAIL,
+	CASSINI_SC_FC_REQUEST_FULL,
+	CASSINI_SC_SM_UNEXPECTED_FAIL,
+	CASSINI_SC_SM_APPEND_FAIL,
+	CASSINI_SC_DIS_UNCOR,
+	CASSINI_SC_NUM
+};
 struct cassini_pte_opts {
 	bool is_matching;       /* else the first entry takes everything */
 	bool en_flowctrl;       /* no entry, no LE, EQ full: DISABLED with a reason instead of a loss */
@@ -450,7 +496,8 @@ struct cassini_pte_opts {
  * cassini_pte_open() - In state RESET, no entries. @eq: its events (NULL: none). Return: 0; -ENOSPC limit (logged);
  * -ENOMEM.
  */
-int cassini_pte_open(struct cassini_lni *lni, struct cassini_eq *eq, const struct cassini_pte_opts *opts, void *user, struct cassini_pte **out);
+int cassini_pte_open(struct cassini_lni *lni, struct cassini_eq *eq, const struct cassini_pte_opts *opts, void *user,
+		     struct cassini_pte **out);
 /**
  * cassini_pte_close() - Frees its entries without events; waits for copies in flight, bounded. Unmaps it. NULL is fine.
  */
@@ -477,10 +524,12 @@ void cassini_pte_unmap(struct cassini_pte *pte, struct cassini_dom *dom, unsigne
 
 enum { /* cassini_le_attr.flags, bits of the device */
 	CASSINI_LE_EVENT_CT_BYTES = 1 << 0, CASSINI_LE_EVENT_CT_OVERFLOW = 1 << 1, CASSINI_LE_EVENT_CT_COMM = 1 << 2,
-	CASSINI_LE_EVENT_UNLINK_DISABLE = 1 << 3, CASSINI_LE_EVENT_SUCCESS_DISABLE = 1 << 4, CASSINI_LE_EVENT_COMM_DISABLE = 1 << 5,
-	CASSINI_LE_EVENT_LINK_DISABLE = 1 << 6, CASSINI_LE_UNRESTRICTED_END_RO = 1 << 7, CASSINI_LE_UNRESTRICTED_BODY_RO = 1 << 8,
+	CASSINI_LE_EVENT_UNLINK_DISABLE = 1 << 3, CASSINI_LE_EVENT_SUCCESS_DISABLE = 1 << 4,
+	CASSINI_LE_EVENT_COMM_DISABLE = 1 << 5, CASSINI_LE_EVENT_LINK_DISABLE = 1 << 6,
+	CASSINI_LE_UNRESTRICTED_END_RO = 1 << 7, CASSINI_LE_UNRESTRICTED_BODY_RO = 1 << 8,
 	CASSINI_LE_UNEXPECTED_HDR_DISABLE = 1 << 9, CASSINI_LE_USE_ONCE = 1 << 10, CASSINI_LE_NO_TRUNCATE = 1 << 11,
-	CASSINI_LE_MANAGE_LOCAL = 1 << 12, CASSINI_LE_OP_GET = 1 << 13, CASSINI_LE_OP_PUT = 1 << 14, CASSINI_LE_RESTART_SEQ = 1 << 15
+	CASSINI_LE_MANAGE_LOCAL = 1 << 12, CASSINI_LE_OP_GET = 1 << 13, CASSINI_LE_OP_PUT = 1 << 14,
+	CASSINI_LE_RESTART_SEQ = 1 << 15
 };
 struct cassini_le_attr {
 	enum cassini_list list;
@@ -554,7 +603,8 @@ struct cassini_pte_status {
  * cassini_pte_status() - @ule_offset: receives up to @max remote offsets of the unexpected headers in order; may be
  * NULL.
  */
-void cassini_pte_status(const struct cassini_pte *pte, struct cassini_pte_status *out, uint64_t *ule_offset, uint32_t max);
+void cassini_pte_status(const struct cassini_pte *pte, struct cassini_pte_status *out, uint64_t *ule_offset,
+			uint32_t max);
 
 /* --- statistics ---------------------------------------------------------------------------------- */
 

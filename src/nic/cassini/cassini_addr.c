@@ -51,7 +51,8 @@ bool cassini_is_far(const struct cassini *nic, uint32_t nic_addr)
 	return nic->addr.loop && hostpart_ip(&nic->addr, nic_addr, ip, &base);
 }
 
-int cassini_addr_who(const struct cassini *nic, const struct link_addr *addr, uint16_t vni, uint32_t *nic_addr, uint16_t *pid)
+int cassini_addr_who(const struct cassini *nic, const struct link_addr *addr, uint16_t vni, uint32_t *nic_addr,
+		     uint16_t *pid)
 {
 	uint16_t base;
 	int rc = hostpart_nr(&nic->addr, addr->ip, addr->port, nic_addr, &base);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Arithmetic of atomic operations.
-#include "nic/cassini/cassini_int.h"
+#include "nic/cassini/cassini_tgt.h"
 
 #include <string.h>
 
@@ -55,9 +55,10 @@ static const struct amo_type_desc amo_type[CASSINI_T_NUM] = {
 
 /* Kinds of types that an operation takes; the hole is a number that the device does not use. */
 static const uint8_t amo_kinds[CASSINI_AMO_OP_NUM] = {
-	[CASSINI_AMO_MIN] = OF_REAL,  [CASSINI_AMO_MAX] = OF_REAL,  [CASSINI_AMO_SUM] = OF_NUM,   [CASSINI_AMO_LOR] = OF_INT,
-	[CASSINI_AMO_LAND] = OF_INT,  [CASSINI_AMO_BOR] = OF_INT,   [CASSINI_AMO_BAND] = OF_INT,  [CASSINI_AMO_LXOR] = OF_INT,
-	[CASSINI_AMO_BXOR] = OF_INT,  [CASSINI_AMO_SWAP] = OF_NUM,  [CASSINI_AMO_CSWAP] = OF_ALL, [CASSINI_AMO_AXOR] = OF_INT,
+	[CASSINI_AMO_MIN] = OF_REAL, [CASSINI_AMO_MAX] = OF_REAL, [CASSINI_AMO_SUM] = OF_NUM,
+	[CASSINI_AMO_LOR] = OF_INT, [CASSINI_AMO_LAND] = OF_INT, [CASSINI_AMO_BOR] = OF_INT,
+	[CASSINI_AMO_BAND] = OF_INT, [CASSINI_AMO_LXOR] = OF_INT, [CASSINI_AMO_BXOR] = OF_INT,
+	[CASSINI_AMO_SWAP] = OF_NUM, [CASSINI_AMO_CSWAP] = OF_ALL, [CASSINI_AMO_AXOR] = OF_INT,
 };
 
 static const uint8_t cswap_kinds[CASSINI_CSWAP_NUM] = {
@@ -240,7 +241,8 @@ static void step_fp(const struct cassini_amo_in *amo, struct amo_step *s)
 	} else if (amo->op == CASSINI_AMO_CSWAP) {
 		/* complex numbers have no order: there it is EQ or NE */
 		fp_load(amo->type, amo->op2, b);
-		s->write = compare((enum cassini_cswap)amo->cswap, b[0] < v[0], b[0] == v[0] && b[1] == v[1], b[0] > v[0]);
+		s->write =
+			compare((enum cassini_cswap)amo->cswap, b[0] < v[0], b[0] == v[0] && b[1] == v[1], b[0] > v[0]);
 	}
 }
 
@@ -291,13 +293,17 @@ static GUARD_ATOMIC bool word_cas(void *p, size_t size, uint64_t cur, uint64_t n
 
 	switch (size) {
 	case 1:
-		return __atomic_compare_exchange_n((uint8_t *)p, &c1, (uint8_t)next, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+		return __atomic_compare_exchange_n((uint8_t *)p, &c1, (uint8_t)next, false, __ATOMIC_ACQ_REL,
+						   __ATOMIC_ACQUIRE);
 	case 2:
-		return __atomic_compare_exchange_n((uint16_t *)p, &c2, (uint16_t)next, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+		return __atomic_compare_exchange_n((uint16_t *)p, &c2, (uint16_t)next, false, __ATOMIC_ACQ_REL,
+						   __ATOMIC_ACQUIRE);
 	case 4:
-		return __atomic_compare_exchange_n((uint32_t *)p, &c4, (uint32_t)next, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+		return __atomic_compare_exchange_n((uint32_t *)p, &c4, (uint32_t)next, false, __ATOMIC_ACQ_REL,
+						   __ATOMIC_ACQUIRE);
 	default:
-		return __atomic_compare_exchange_n((uint64_t *)p, &cur, next, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+		return __atomic_compare_exchange_n((uint64_t *)p, &cur, next, false, __ATOMIC_ACQ_REL,
+						   __ATOMIC_ACQUIRE);
 	}
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Command queues: checks, depth, order between the commands of a queue, fences.
-#include "nic/cassini/cassini_int.h"
+#include "nic/cassini/cassini_tgt.h"
 
 #include <errno.h>
 
@@ -17,12 +17,15 @@
  *
  *   fence          is_fence: all commands before it have ended (nothing of the queue is under way, nor anything that
  *                  nobody remembers)
- *   ordered write  is_ordered: an unrestricted write to a region, while a bulk Put of this Domain to the same peer still moves (peer->ordered);
- *                  the target fetches that one's data later than the frames that come after it, so this is the only place where order can be kept.
- *                  Another bulk Put need not wait: the target fetches one after the other (cassini_copy_chain())
- *   full path      the link had no room when the queue was worked off; a command that meets a full path with nothing held is refused instead
+ *   ordered write  is_ordered: an unrestricted write to a region, while a bulk Put of this Domain to the same peer
+ *                  still moves (peer->ordered); the target fetches that one's data later than the frames that come
+ *                  after it, so this is the only place where order can be kept. Another bulk Put need not wait: the
+ *                  target fetches one after the other (cassini_copy_chain())
+ *   full path      the link had no room when the queue was worked off; a command that meets a full path with nothing
+ *                  held is refused instead
  *   asked again    the target of a Get had no room for the answer (is_busy); it stands first
- *   lossless       the target's PTE has no room for messages and lets its senders wait (peer->held); what it has sent back stands first, in order
+ *   lossless       the target's PTE has no room for messages and lets its senders wait (peer->held); what it has sent
+ *                  back stands first, in order
  *
  * RESTRICTED commands have no order: they pass, unless a fence is held. The polls of the Domain of the first held
  * command work the queue off (cassini_cmdq_kick()); posting never does, so a post can be called from anywhere, also
@@ -66,8 +69,8 @@ static const char *fault_of(const struct cassini_cmd *cmd)
 		return why;
 	if (cmd->pid >= CASSINI_PID_CNT || cmd->nic > CASSINI_NIC_MAX)
 		return "no such address";
-	if (cmd->flags & CASSINI_CMD_HRP &&
-	    (!(cmd->flags & CASSINI_CMD_RESTRICTED) || (cmd->opcode != CASSINI_OP_PUT && cmd->opcode != CASSINI_OP_ATOMIC)))
+	if (cmd->flags & CASSINI_CMD_HRP && (!(cmd->flags & CASSINI_CMD_RESTRICTED) ||
+					     (cmd->opcode != CASSINI_OP_PUT && cmd->opcode != CASSINI_OP_ATOMIC)))
 		return "HRP is for restricted Puts and atomics";
 	switch ((enum cassini_opcode)cmd->opcode) {
 	case CASSINI_OP_RENDEZVOUS_PUT:
@@ -93,12 +96,13 @@ __attribute__((noinline)) int cassini_cmd_check(const struct cassini_cmdq *cq, c
 	const char *why = cmd->dom && !cmd->dom->closing ? fault_of(cmd) : "no Domain, or one that closes";
 
 	if (why) {
-		LOG_WARN("command refused, opcode %u to NIC 0x%x PID %u index %u, %u bytes: %s", cmd->opcode, cmd->nic, cmd->pid, cmd->pid_idx,
-			 cmd->request_len, why);
+		LOG_WARN("command refused, opcode %u to NIC 0x%x PID %u index %u, %u bytes: %s", cmd->opcode, cmd->nic,
+			 cmd->pid, cmd->pid_idx, cmd->request_len, why);
 		return -EINVAL;
 	}
 	if (cmd->dom->vni != cq->cp->vni) {
-		LOG_WARN("command refused: its Domain has VNI %u, its queue's profile VNI %u", cmd->dom->vni, cq->cp->vni);
+		LOG_WARN("command refused: its Domain has VNI %u, its queue's profile VNI %u", cmd->dom->vni,
+			 cq->cp->vni);
 		return -EACCES;
 	}
 	return 0;
@@ -107,9 +111,10 @@ __attribute__((noinline)) int cassini_cmd_check(const struct cassini_cmdq *cq, c
 /* The commands that come by the million need no more than this. */
 static inline bool is_valid_put(const struct cassini_cmdq *cq, const struct cassini_cmd *cmd)
 {
-	return cmd->opcode == CASSINI_OP_PUT && !(cmd->flags & CASSINI_CMD_HRP) && cmd->pid < CASSINI_PID_CNT && cmd->nic <= CASSINI_NIC_MAX &&
-	       (!(cmd->flags & CASSINI_CMD_INLINE) || cmd->request_len <= CASSINI_IDC_MAX) && (cmd->local_addr || !cmd->request_len) &&
-	       !cmd->dom->closing && cmd->dom->vni == cq->cp->vni;
+	return cmd->opcode == CASSINI_OP_PUT && !(cmd->flags & CASSINI_CMD_HRP) && cmd->pid < CASSINI_PID_CNT &&
+	       cmd->nic <= CASSINI_NIC_MAX &&
+	       (!(cmd->flags & CASSINI_CMD_INLINE) || cmd->request_len <= CASSINI_IDC_MAX) &&
+	       (cmd->local_addr || !cmd->request_len) && !cmd->dom->closing && cmd->dom->vni == cq->cp->vni;
 }
 
 /* --- what is held --- */
@@ -121,7 +126,8 @@ static inline bool is_valid_put(const struct cassini_cmdq *cq, const struct cass
 static inline bool is_ordered_write(const struct cassini_cmd *cmd)
 {
 	return cmd->pid_idx >= 16 && !(cmd->flags & CASSINI_CMD_RESTRICTED) &&
-	       (cmd->opcode == CASSINI_OP_PUT || cmd->opcode == CASSINI_OP_ATOMIC || cmd->opcode == CASSINI_OP_FETCHING_ATOMIC);
+	       (cmd->opcode == CASSINI_OP_PUT || cmd->opcode == CASSINI_OP_ATOMIC ||
+		cmd->opcode == CASSINI_OP_FETCHING_ATOMIC);
 }
 
 /* Whose polls can move @cq on? NULL: nothing waits. */
@@ -177,7 +183,8 @@ static void look_under_way(void *obj, void *arg)
 	const struct cassini_op *other = obj;
 	struct under_way *u = arg;
 
-	u->found |= other->state == CASSINI_OPS_SENT && other->peer == u->op->peer && other->cmd.pid_idx == u->op->cmd.pid_idx;
+	u->found |= other->state == CASSINI_OPS_SENT && other->peer == u->op->peer &&
+		    other->cmd.pid_idx == u->op->cmd.pid_idx;
 }
 
 /* Held back by its target? The next try goes out alone: nothing that was sent before may come behind it. */
@@ -260,7 +267,8 @@ static bool has_forgotten(const struct cassini_cmdq *cq)
 static inline bool is_blocked(const struct cassini_cmdq *cq, const struct cassini_op *op, uint32_t under_way)
 {
 	return (op->is_fence && (under_way || has_forgotten(cq))) ||
-	       (op->is_ordered && op->peer->ordered && !cassini_ini_is_bulk(op)) || (unlikely(op->peer->held) && is_paused(op)) ||
+	       (op->is_ordered && op->peer->ordered && !cassini_ini_is_bulk(op)) ||
+	       (unlikely(op->peer->held) && is_paused(op)) ||
 	       (unlikely(op->is_busy) && link_now_ns(op->peer->dom->nic->node) < op->peer->resume_ns);
 }
 
@@ -347,7 +355,8 @@ static inline int launch(struct cassini_cmdq *cq, struct cassini_op *op)
 
 	if (unlikely(cq->fence_next))
 		op->is_fence = cq->used > 1 || has_forgotten(cq);
-	if (unlikely(is_blocked(cq, op, cq->used - cq->held_cnt - 1) || (cq->held_cnt && (!is_restricted || cq->held_fences || op->is_fence)))) {
+	if (unlikely(is_blocked(cq, op, cq->used - cq->held_cnt - 1) ||
+		     (cq->held_cnt && (!is_restricted || cq->held_fences || op->is_fence)))) {
 		hold(cq, op);
 		return 0;
 	}

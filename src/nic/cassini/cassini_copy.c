@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // What the target says and when: events, answers, bulk copies and what follows them, the adapter's own Get of a
 // rendezvous.
-#include "nic/cassini/cassini_int.h"
+#include "nic/cassini/cassini_tgt.h"
 
 #include <errno.h>
 
@@ -82,7 +82,8 @@ void cassini_tgt_report(const struct cassini_le *le, struct cassini_event *ev, u
 
 /* --- answers --- */
 
-int cassini_tgt_reply(struct cassini_dom *dom, struct cassini_peer *peer, uint32_t handle, const struct cassini_event *ev, const void *data)
+int cassini_tgt_reply(struct cassini_dom *dom, struct cassini_peer *peer, uint32_t handle,
+		      const struct cassini_event *ev, const void *data)
 {
 	struct cassini_pkt_in pkt = {
 		.op = CASSINI_PKT_REPLY,
@@ -98,7 +99,8 @@ int cassini_tgt_reply(struct cassini_dom *dom, struct cassini_peer *peer, uint32
 	return cassini_answer(dom, peer, &pkt, data, pkt.payload_len);
 }
 
-static void rget_done(struct cassini_dom *dom, struct cassini_peer *peer, uint32_t handle, uint64_t get_bits, uint32_t len, uint8_t rc)
+static void rget_done(struct cassini_dom *dom, struct cassini_peer *peer, uint32_t handle, uint64_t get_bits,
+		      uint32_t len, uint8_t rc)
 {
 	struct cassini_pkt_in pkt = {
 		.op = CASSINI_PKT_RGET_DONE,
@@ -135,7 +137,8 @@ static int copy_reply(struct cassini_copy *c)
 static void on_bulk(struct cassini_work *work, int status);
 
 /* @le gets a reference. There is an object: the caller has reserved it. */
-struct cassini_copy *cassini_copy_new(struct cassini_dom *dom, struct cassini_peer *peer, struct cassini_le *le, const struct cassini_event *ev)
+struct cassini_copy *cassini_copy_new(struct cassini_dom *dom, struct cassini_peer *peer, struct cassini_le *le,
+				      const struct cassini_event *ev)
 {
 	struct cassini_copy *c = slab_get(&le->pte->copy_slab);
 
@@ -203,7 +206,8 @@ static void header_landed(struct cassini_pte *pte, struct cassini_ule *ule, uint
 static bool is_silent(const struct cassini_event *ev)
 {
 	/* Portals: an unexpected message without data is told by its PUT_OVERFLOW only. */
-	return ev->ptl_list == CASSINI_OVERFLOW && !ev->mlength && !ev->rendezvous && !ev->auto_unlinked && ev->rc == CASSINI_RC_OK;
+	return ev->ptl_list == CASSINI_OVERFLOW && !ev->mlength && !ev->rendezvous && !ev->auto_unlinked &&
+	       ev->rc == CASSINI_RC_OK;
 }
 
 void cassini_put_report(struct cassini_le *le, struct cassini_event *ev, bool claimed)
@@ -467,7 +471,8 @@ void cassini_tgt_orphan(struct cassini_pte *pte)
  * @eager_len bytes of @mlength have come; the rest follows to @offset + @eager_len of @le. @ev: the PUT or
  * PUT_OVERFLOW, already reported. @src: whose memory; its peer is NULL if that Domain is closed.
  */
-void cassini_rget_start(const struct cassini_rget_src *src, struct cassini_le *le, const struct cassini_event *ev, uint64_t offset, uint32_t mlength)
+void cassini_rget_start(const struct cassini_rget_src *src, struct cassini_le *le, const struct cassini_event *ev,
+			uint64_t offset, uint32_t mlength)
 {
 	bool is_there = src->peer && src->life == src->peer->life;
 	uint32_t eager_len = MIN(ev->mlength, mlength);
@@ -499,7 +504,8 @@ void cassini_rget_start(const struct cassini_rget_src *src, struct cassini_le *l
 	cassini_copy_start(c);
 }
 
-void cassini_tgt_append_hit(struct cassini_le *le, struct cassini_ule *ule, uint64_t offset, uint32_t mlength, bool auto_unlinked)
+void cassini_tgt_append_hit(struct cassini_le *le, struct cassini_ule *ule, uint64_t offset, uint32_t mlength,
+			    bool auto_unlinked)
 {
 	struct cassini_peer *peer = ule->peer;
 	struct cassini_rget_src src = {

@@ -104,7 +104,11 @@ static void fire(struct cassini_trig *t)
 		return;
 	}
 	if (kind == CASSINI_TRIG_EVENT)
-		cassini_eq_push(t->cmd.eq, &(struct cassini_event){.type = CASSINI_EV_TRIGGERED_OP, .rc = CASSINI_RC_OK, .user_ptr = t->cmd.user_ptr}, true);
+		cassini_eq_push(t->cmd.eq,
+				&(struct cassini_event){.type = CASSINI_EV_TRIGGERED_OP,
+							.rc = CASSINI_RC_OK,
+							.user_ptr = t->cmd.user_ptr},
+				true);
 	trig_free(t);
 	if (ct && kind == CASSINI_TRIG_SET)
 		cassini_ct_set(ct, value, 0);
@@ -332,7 +336,8 @@ static void trig_wait(struct cassini_ct *ct, struct cassini_trig *t)
 		TAILQ_INSERT_HEAD(&ct->trigs, t, of_ct);
 }
 
-int cassini_post_trig(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t threshold, const struct cassini_cmd *cmd)
+int cassini_post_trig(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t threshold,
+		      const struct cassini_cmd *cmd)
 {
 	struct cassini_trig *t;
 	int rc;
@@ -354,10 +359,12 @@ int cassini_post_trig(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t
 	return 0;
 }
 
-int cassini_trig_ct(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t threshold, const struct cassini_ct_cmd *cmd)
+int cassini_trig_ct(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t threshold,
+		    const struct cassini_ct_cmd *cmd)
 {
-	static const uint8_t kind[] = {
-		[CASSINI_CT_SET] = CASSINI_TRIG_SET, [CASSINI_CT_INC] = CASSINI_TRIG_INC, [CASSINI_CT_EVENT] = CASSINI_TRIG_EVENT};
+	static const uint8_t kind[] = {[CASSINI_CT_SET] = CASSINI_TRIG_SET,
+				       [CASSINI_CT_INC] = CASSINI_TRIG_INC,
+				       [CASSINI_CT_EVENT] = CASSINI_TRIG_EVENT};
 	bool is_event = cmd->op == CASSINI_CT_EVENT;
 	struct cassini_trig *t;
 	int rc;

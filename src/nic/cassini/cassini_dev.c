@@ -17,9 +17,10 @@
  *
  *   nics=4;gen=cassini2;les=1024;svc=2:vnis=1+10:uid=1000:tcs=best_effort+low_latency:les=64,3:system=yes
  *
- * svc= is a list of services, separated by commas: an id and what it allows, separated by colons. Service 1 exists without being named: everybody,
- * every VNI, the first four traffic classes; naming it changes it. A service without uid= and gid= has every user as a member, one without vnis=
- * allows every VNI. Both are parsed by conf_parse(), a service after its colons have become semicolons, so its mistakes are explained likewise.
+ * svc= is a list of services, separated by commas: an id and what it allows, separated by colons. Service 1 exists
+ * without being named: everybody, every VNI, the first four traffic classes; naming it changes it. A service without
+ * uid= and gid= has every user as a member, one without vnis= allows every VNI. Both are parsed by conf_parse(), a
+ * service after its colons have become semicolons, so its mistakes are explained likewise.
  */
 
 #define ROOM_ENV   "SOFTFABRIC_CXI"
@@ -85,7 +86,10 @@ struct svc_conf {
 };
 
 #define SOFF(member_) offsetof(struct svc_conf, member_)
-#define SVC_KEY(name_, r_, help_) {name_, CONF_U64, SOFF(max) + CASSINI_RSRC_##r_ * sizeof(uint64_t), help_, 0, 1u << 20, NULL}
+#define SVC_KEY(name_, r_, help_)                                                                                      \
+	{                                                                                                              \
+		name_, CONF_U64, SOFF(max) + CASSINI_RSRC_##r_ * sizeof(uint64_t), help_, 0, 1u << 20, NULL            \
+	}
 static const struct conf_key svc_key[] = {
 	{"vnis", CONF_STR, SOFF(vnis), "at most four VNIs, 1+10", 0, 0, NULL},
 	{"uid", CONF_U64, SOFF(uid), "member: user id", 0, INT32_MAX, NULL},
@@ -113,9 +117,10 @@ static int vnis_parse(const char *list, struct cassini_svc_desc *d, char *err, s
 	d->vni_cnt = 0;
 	while ((item = strsep(&rest, "+"))) {
 		if (d->vni_cnt == CASSINI_SVC_VNI_MAX || !conf_long(item, 1, UINT16_MAX, &vni))
-			return conf_refuse(-EINVAL, err, err_len,
-					   ROOM_ENV ": service %u: vnis=%.40s is not one to %u VNIs from 1 to 65535, such as 1+10",
-					   d->svc_id, list, CASSINI_SVC_VNI_MAX);
+			return conf_refuse(
+				-EINVAL, err, err_len,
+				ROOM_ENV ": service %u: vnis=%.40s is not one to %u VNIs from 1 to 65535, such as 1+10",
+				d->svc_id, list, CASSINI_SVC_VNI_MAX);
 		d->vni[d->vni_cnt++] = (uint16_t)vni;
 	}
 	d->restricted_vnis = true;
@@ -124,13 +129,15 @@ static int vnis_parse(const char *list, struct cassini_svc_desc *d, char *err, s
 
 static void svc_default(const struct room *room, uint32_t id, struct cassini_svc_desc *d)
 {
-	*d = (struct cassini_svc_desc){.svc_id = id, .enabled = true, .uid = -1, .gid = -1, .vni_cnt = 2, .vni = {1, 10}, .tcs = TC_DFLT};
+	*d = (struct cassini_svc_desc){.svc_id = id, .enabled = true, .uid = -1, .gid = -1, .vni_cnt = 2,
+				       .vni = {1, 10}, .tcs = TC_DFLT};
 	for (int r = 0; r < CASSINI_RSRC_NUM; r++)
 		d->max[r] = (uint32_t)room->max[r];
 	d->max[CASSINI_RSRC_TLE] = MIN(d->max[CASSINI_RSRC_TLE], (uint32_t)TLE_DFLT);
 }
 
-static int svc_take(const struct room *room, const struct svc_conf *c, struct cassini_svc_desc *d, char *err, size_t err_len)
+static int svc_take(const struct room *room, const struct svc_conf *c, struct cassini_svc_desc *d, char *err,
+		    size_t err_len)
 {
 	d->enabled = c->enabled;
 	d->is_system = c->is_system;
@@ -143,8 +150,10 @@ static int svc_take(const struct room *room, const struct svc_conf *c, struct ca
 	d->tcs = (uint8_t)c->tcs;
 	for (int r = 0; r < CASSINI_RSRC_NUM; r++) {
 		if (c->max[r] > room->max[r])
-			return conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": service %u: %llu %s are more than the %llu of the adapter", d->svc_id,
-					   (unsigned long long)c->max[r], rsrc_row[r].what, (unsigned long long)room->max[r]);
+			return conf_refuse(-EINVAL, err, err_len,
+					   ROOM_ENV ": service %u: %llu %s are more than the %llu of the adapter",
+					   d->svc_id, (unsigned long long)c->max[r], rsrc_row[r].what,
+					   (unsigned long long)room->max[r]);
 		d->max[r] = (uint32_t)c->max[r];
 	}
 	return *c->vnis ? vnis_parse(c->vnis, d, err, err_len) : 0;
@@ -174,9 +183,11 @@ static int svc_parse(struct room *room, char *text, char *err, size_t err_len)
 	if (fields)
 		*fields++ = '\0';
 	if (!conf_long(text, 1, SVC_ID_MAX, &id))
-		return conf_refuse(-EINVAL, err, err_len,
-				   ROOM_ENV ": svc=%.40s does not begin with a service id from 1 to %u, as in svc=2:vnis=1+10:uid=1000",
-				   text, SVC_ID_MAX);
+		return conf_refuse(
+			-EINVAL, err, err_len,
+			ROOM_ENV
+			": svc=%.40s does not begin with a service id from 1 to %u, as in svc=2:vnis=1+10:uid=1000",
+			text, SVC_ID_MAX);
 	d = svc_entry(room, (uint32_t)id);
 	if (!d)
 		return conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": svc= names more than %u services", SVC_MAX);
@@ -291,8 +302,9 @@ int cassini_svc_list(int idx, struct cassini_svc_desc *out, int max)
 static const char *tc_name(unsigned tc)
 {
 	static const char *const name[CASSINI_TC_NUM] = {
-		[CASSINI_TC_DEDICATED_ACCESS] = "dedicated_access", [CASSINI_TC_LOW_LATENCY] = "low_latency", [CASSINI_TC_BULK_DATA] = "bulk_data",
-		[CASSINI_TC_BEST_EFFORT] = "best_effort",	    [CASSINI_TC_ETH] = "eth",
+		[CASSINI_TC_DEDICATED_ACCESS] = "dedicated_access", [CASSINI_TC_LOW_LATENCY] = "low_latency",
+		[CASSINI_TC_BULK_DATA] = "bulk_data", [CASSINI_TC_BEST_EFFORT] = "best_effort",
+		[CASSINI_TC_ETH] = "eth",
 	};
 
 	return tc < CASSINI_TC_NUM ? name[tc] : "unknown";
@@ -303,9 +315,11 @@ static int svc_member(const struct cassini_svc_desc *svc, char *why, size_t why_
 {
 	if (!svc->enabled)
 		return conf_refuse(-EACCES, why, why_len, "service %u is disabled", svc->svc_id);
-	if (!svc->restricted_members || (svc->uid >= 0 && (uid_t)svc->uid == geteuid()) || (svc->gid >= 0 && (gid_t)svc->gid == getegid()))
+	if (!svc->restricted_members || (svc->uid >= 0 && (uid_t)svc->uid == geteuid()) ||
+	    (svc->gid >= 0 && (gid_t)svc->gid == getegid()))
 		return 0;
-	return conf_refuse(-EACCES, why, why_len, "user %u with group %u is not a member of service %u (uid %d, gid %d; -1: any other)",
+	return conf_refuse(-EACCES, why, why_len,
+			   "user %u with group %u is not a member of service %u (uid %d, gid %d; -1: any other)",
 			   (unsigned)geteuid(), (unsigned)getegid(), svc->svc_id, svc->uid, svc->gid);
 }
 
@@ -339,7 +353,8 @@ int cassini_svc_why(const struct cassini_svc_desc *svc, uint16_t vni, int tc, ch
 				   svc->restricted_vnis ? list : "all from 1 to 65535");
 	}
 	if (tc >= 0 && (tc >= CASSINI_TC_NUM || !(svc->tcs & 1u << tc)))
-		return conf_refuse(-EACCES, why, why_len, "traffic class %d (%s) is not in service %u", tc, tc_name((unsigned)tc), svc->svc_id);
+		return conf_refuse(-EACCES, why, why_len, "traffic class %d (%s) is not in service %u", tc,
+				   tc_name((unsigned)tc), svc->svc_id);
 	return 0;
 }
 
@@ -355,7 +370,8 @@ static int svc_find(int idx, uint32_t svc_id, struct cassini_svc_desc *out, char
 		}
 	}
 	return conf_refuse(-EINVAL, why, why_len,
-			   "adapter cxi%d has no service %u; " ROOM_ENV "=\"svc=%u:vnis=...\" would make one", idx, svc_id, svc_id);
+			   "adapter cxi%d has no service %u; " ROOM_ENV "=\"svc=%u:vnis=...\" would make one", idx,
+			   svc_id, svc_id);
 }
 
 int cassini_svc_check(int idx, uint32_t svc_id, uint16_t vni, int tc, char *why, size_t why_len)
@@ -430,9 +446,10 @@ int cassini_open(const struct cassini_open_attr *attr, struct cassini **out)
 	rc = cassini_dev_query(attr->dev_idx, &nic->info);
 	if (!rc)
 		rc = link_room_get(&nic->net, err, sizeof(err)) ||
-				     hostpart_init(&nic->addr, &cassini_nic_kind, nic->net, nic->info.ip, err, sizeof(err)) ?
-			     -ENODEV :
-			     0;
+				     hostpart_init(&nic->addr, &cassini_nic_kind, nic->net, nic->info.ip, err,
+						   sizeof(err))
+			     ? -ENODEV
+			     : 0;
 	if (!rc)
 		rc = node_open(nic);
 	if (rc) {
@@ -540,8 +557,8 @@ int cassini_rsrc_get(struct cassini_lni *lni, enum cassini_rsrc r)
 		return 0;
 	}
 	if (r != CASSINI_RSRC_LE)
-		LOG_WARN("%s: service %u has no %s left: all %u %s are in use", lni->nic->info.name, lni->svc.svc_id, rsrc_row[r].name, lni->svc.max[r],
-			 rsrc_row[r].what);
+		LOG_WARN("%s: service %u has no %s left: all %u %s are in use", lni->nic->info.name, lni->svc.svc_id,
+			 rsrc_row[r].name, lni->svc.max[r], rsrc_row[r].what);
 	return -ENOSPC;
 }
 
@@ -551,7 +568,8 @@ void cassini_rsrc_put(struct cassini_lni *lni, enum cassini_rsrc r)
 	lni->used[r]--;
 }
 
-int cassini_cp_open(struct cassini_lni *lni, uint16_t vni, enum cassini_tc tc, enum cassini_tc_type type, struct cassini_cp **out)
+int cassini_cp_open(struct cassini_lni *lni, uint16_t vni, enum cassini_tc tc, enum cassini_tc_type type,
+		    struct cassini_cp **out)
 {
 	struct cassini_cp *room = NULL;
 	char why[256];
@@ -579,7 +597,8 @@ int cassini_cp_open(struct cassini_lni *lni, uint16_t vni, enum cassini_tc tc, e
 		}
 	}
 	if (!room) {
-		LOG_WARN("%s: all %u communication profiles of the LNI are in use", lni->nic->info.name, CASSINI_LCID_MAX);
+		LOG_WARN("%s: all %u communication profiles of the LNI are in use", lni->nic->info.name,
+			 CASSINI_LCID_MAX);
 		return -ENOSPC;
 	}
 	*room = (struct cassini_cp){lni, 1, vni, (uint8_t)tc, (uint8_t)type, (uint8_t)(room - lni->cp)};

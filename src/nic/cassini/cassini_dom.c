@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Domains: a link port each, their peers, and where received frames go.
-#include "nic/cassini/cassini_int.h"
+#include "nic/cassini/cassini_tgt.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -13,13 +13,14 @@
 /*
  * Theory of operation
  *
- * A remote Domain is a place, (NIC, PID) in our VNI: its address has no incarnation. A struct cassini_peer is such a place and lives as long as our
- * Domain; its link_peer and the number @life change with the processes that live there. We learn that a process has gone in four ways: a frame of
- * ours ends with a negative status; the link sees it go (on_gone); a frame comes from that place with another nonce than before; or the watch finds
- * that the link now reaches another one. Each leads to cassini_peer_gone(), which ends what the old one owed us.
+ * A remote Domain is a place, (NIC, PID) in our VNI: its address has no incarnation. A struct cassini_peer is such a
+ * place and lives as long as our Domain; its link_peer and the number @life change with the processes that live there.
+ * We learn that a process has gone in four ways: a frame of ours ends with a negative status; the link sees it go
+ * (on_gone); a frame comes from that place with another nonce than before; or the watch finds that the link now reaches
+ * another one. Each leads to cassini_peer_gone(), which ends what the old one owed us.
  *
- * The watch: whoever owes us a REPLY or a Get and says nothing for 250 ms is sent a PING. The answer does not matter, its status does: a frame that
- * is under way makes the link find out whether the peer lives.
+ * The watch: whoever owes us a REPLY or a Get and says nothing for 250 ms is sent a PING. The answer does not matter,
+ * its status does: a frame that is under way makes the link find out whether the peer lives.
  */
 
 #define WATCH_NS      (250 * NS_PER_MS)
@@ -82,7 +83,8 @@ static struct cassini_peer *peer_at(struct cassini_dom *dom, uint32_t nic, uint1
 	peer = slab_get(&dom->peers);
 	if (!peer)
 		return NULL;
-	*peer = (struct cassini_peer){.dom = dom, .nic = nic, .pid = pid, .match_id = CASSINI_MATCH_ID(pid, nic), .put_word = cassini_put_word(dom->vni, pid)};
+	*peer = (struct cassini_peer){.dom = dom, .nic = nic, .pid = pid, .match_id = CASSINI_MATCH_ID(pid, nic),
+				      .put_word = cassini_put_word(dom->vni, pid)};
 	LIST_INIT(&peer->waiting);
 	STAILQ_INIT(&peer->chain);
 	if (dom->peer_cnt++ > dom->peer_mask)
@@ -109,8 +111,8 @@ static void lost_on_loopback(struct cassini *nic, uint32_t addr)
 	if (!cassini_is_far(nic, addr) || nic->is_refusal_said)
 		return;
 	nic->is_refusal_said = true;
-	LOG_WARN("NIC %#x: no adapter with this address on this host; between hosts set SOFTFABRIC_NET=\"if=...\" to an interface, an address or auto",
-		 addr);
+	LOG_WARN("NIC %#x: no adapter with this address on this host; between hosts set SOFTFABRIC_NET=\"if=...\" to "
+		 "an interface, an address or auto", addr);
 }
 
 int cassini_peer_get(struct cassini_dom *dom, uint32_t nic, uint16_t pid, struct cassini_peer **out)
@@ -191,7 +193,8 @@ uint32_t cassini_peer_life(struct cassini_dom *dom, uint32_t nic, uint16_t pid)
 
 void cassini_rdzv_done(struct cassini_dom *dom, uint32_t initiator, uint64_t get_bits)
 {
-	struct cassini_peer *peer = peer_find(dom, CASSINI_MATCH_ID_NIC(initiator), (uint16_t)CASSINI_MATCH_ID_PID(initiator));
+	uint16_t pid = (uint16_t)CASSINI_MATCH_ID_PID(initiator);
+	struct cassini_peer *peer = peer_find(dom, CASSINI_MATCH_ID_NIC(initiator), pid);
 
 	lock_assert_held(dom->nic->open.lock);
 	if (peer)
@@ -286,7 +289,8 @@ static struct cassini_ans *ans_new(struct cassini_dom *dom, struct cassini_peer 
 	return ans;
 }
 
-int cassini_answer(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const void *data, size_t len)
+int cassini_answer(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
+		   const void *data, size_t len)
 {
 	struct cassini_ans *ans;
 
@@ -381,8 +385,8 @@ uint64_t cassini_dom_deadline(const struct cassini_dom *dom)
 /* --- frames in --- */
 
 /*
- * The peer that @from is, as the link says: by the address it has. Called when @from is not the peer's usual link_peer: the first frame from there, or
- * one that came under an address with a nonce. NULL: such an address can have no Domain of our VNI, or no memory (counted).
+ * The peer that @from, which is not the peer's usual link_peer, is by its address: its first frame, or one that came
+ * under an address with a nonce. NULL: no Domain of our VNI can have such an address, or no memory (counted).
  */
 static __attribute__((noinline)) struct cassini_peer *peer_from(struct cassini_dom *dom, struct link_peer *from)
 {
@@ -620,8 +624,8 @@ static void clash_log(const struct cassini *nic, uint16_t vni, uint16_t pid)
 		holder = link_port_holder(addr.ip, addr.port);
 	if (holder)
 		snprintf(who, sizeof(who), "process %d", holder);
-	LOG_WARN("%s: PID %u of VNI %u is taken: %s has UDP port %u (VNIs that differ by a multiple of 24 share their ports)", nic->info.name, pid, vni,
-		 who, addr.port);
+	LOG_WARN("%s: PID %u of VNI %u is taken: %s has UDP port %u (VNIs that differ by a multiple of 24 share them)",
+		 nic->info.name, pid, vni, who, addr.port);
 }
 
 static int port_open(struct cassini_dom *dom, const struct cassini_dom_attr *attr)
@@ -662,7 +666,8 @@ static int tabs_init(struct cassini_dom *dom)
 	int rc = slab_init(&dom->ops, sizeof(struct cassini_op), _Alignof(struct cassini_op), 64, 0);
 
 	if (!rc)
-		rc = slab_init(&dom->answers, sizeof(struct cassini_ans) + SHORT_MAX, _Alignof(struct cassini_ans), 64, 0);
+		rc = slab_init(&dom->answers, sizeof(struct cassini_ans) + SHORT_MAX, _Alignof(struct cassini_ans), 64,
+			       0);
 	if (!rc)
 		rc = slab_init(&dom->peers, sizeof(struct cassini_peer), _Alignof(struct cassini_peer), 64, 0);
 	if (!rc)

@@ -47,7 +47,8 @@ int cassini_eq_open(struct cassini_lni *lni, uint32_t slots, uint32_t fc_slots, 
 
 	lock_assert_held(lni->nic->open.lock);
 	if (!slots || slots > EQ_SLOTS_MAX || fc_slots >= slots) {
-		LOG_WARN("EQ of %u slots, %u of them for flow control: needs 1 to %u and less for flow control", slots, fc_slots, EQ_SLOTS_MAX);
+		LOG_WARN("EQ of %u slots, %u of them for flow control: needs 1 to %u and less for flow control", slots,
+			 fc_slots, EQ_SLOTS_MAX);
 		return -EINVAL;
 	}
 	rc = cassini_rsrc_get(lni, CASSINI_RSRC_EQ);

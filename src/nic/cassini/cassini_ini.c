@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The initiator: a command's life from its frame over the link's verdict and the REPLY to its event.
-#include "nic/cassini/cassini_int.h"
+#include "nic/cassini/cassini_tgt.h"
 
 #include <errno.h>
 
@@ -242,7 +242,11 @@ static int send_pkt(struct cassini_op *op, enum cassini_pkt_op pkt_op, uint64_t 
 		pkt.get_bits = cmd->get_bits;
 	}
 	if (pkt_op == CASSINI_PKT_ATOMIC || pkt_op == CASSINI_PKT_FETCH)
-		pkt.amo = (struct cassini_amo_in){cmd->atomic_op, cmd->atomic_type, cmd->cswap_op, {cmd->op1[0], cmd->op1[1]}, {cmd->op2[0], cmd->op2[1]}};
+		pkt.amo = (struct cassini_amo_in){cmd->atomic_op,
+						  cmd->atomic_type,
+						  cmd->cswap_op,
+						  {cmd->op1[0], cmd->op1[1]},
+						  {cmd->op2[0], cmd->op2[1]}};
 	len = cassini_pkt_encode(&pkt, op->frame);
 	if (!data_len)
 		return cassini_send_whole(op->peer, op->frame, len, op);
@@ -252,7 +256,8 @@ static int send_pkt(struct cassini_op *op, enum cassini_pkt_op pkt_op, uint64_t 
 /* The local memory becomes a region. No room in the table is a reason to wait. */
 static int memory_open(struct cassini_op *op, unsigned rights)
 {
-	int rc = link_port_region_add(op->cmd.dom->port, (void *)(uintptr_t)op->cmd.local_addr, op->cmd.request_len, rights, &op->region);
+	int rc = link_port_region_add(op->cmd.dom->port, (void *)(uintptr_t)op->cmd.local_addr, op->cmd.request_len,
+				      rights, &op->region);
 
 	return rc ? -EAGAIN : 0;
 }
@@ -450,13 +455,15 @@ static __attribute__((noinline)) void on_taken(struct cassini_op *op, uint8_t li
 /* Busy is an answer only to what can wait for better times. */
 static bool is_held_back(const struct cassini_op *op)
 {
-	return op->cq && op->state == CASSINI_OPS_SENT && cassini_is_lossless(&op->cmd) && !op->cmd.dom->closing && op->life == op->peer->life;
+	return op->cq && op->state == CASSINI_OPS_SENT && cassini_is_lossless(&op->cmd) && !op->cmd.dom->closing &&
+	       op->life == op->peer->life;
 }
 
 /* Our target owes us so much already that we should take some of it first. */
 static bool is_to_ask_again(const struct cassini_op *op)
 {
-	return op->cmd.opcode == CASSINI_OP_GET && op->cq && op->state == CASSINI_OPS_SENT && !op->cmd.dom->closing && op->life == op->peer->life;
+	return op->cmd.opcode == CASSINI_OP_GET && op->cq && op->state == CASSINI_OPS_SENT && !op->cmd.dom->closing &&
+	       op->life == op->peer->life;
 }
 
 /* As if it had not been sent. */
@@ -505,7 +512,8 @@ void cassini_ini_sent(struct cassini_work *w, int status)
 {
 	struct cassini_op *op = container_of(w, struct cassini_op, work);
 
-	if (likely(status == 0 && op->cmd.opcode == CASSINI_OP_PUT && !op->region && op->state == CASSINI_OPS_SENT && !op->is_again)) {
+	if (likely(status == 0 && op->cmd.opcode == CASSINI_OP_PUT && !op->region && op->state == CASSINI_OPS_SENT &&
+		   !op->is_again)) {
 		cassini_peer_took(op->peer, op->cmd.pid_idx, op->life == op->peer->life);
 		op_end(op, CASSINI_RC_OK, CASSINI_PRIORITY);
 	} else {
@@ -516,22 +524,26 @@ void cassini_ini_sent(struct cassini_work *w, int status)
 /* Does @pkt, with @payload_len bytes, fit what @op asked? */
 static bool reply_fits(const struct cassini_op *op, const struct cassini_pkt_in *pkt, uint32_t payload_len)
 {
-	bool in_frame = op->cmd.opcode == CASSINI_OP_FETCHING_ATOMIC || (op->cmd.opcode == CASSINI_OP_GET && !op->is_bulk);
+	bool in_frame =
+		op->cmd.opcode == CASSINI_OP_FETCHING_ATOMIC || (op->cmd.opcode == CASSINI_OP_GET && !op->is_bulk);
 
-	if (!has_reply(op) || pkt->rc == CASSINI_RC_NO_EVENT || pkt->rc >= CASSINI_RC_NUM || pkt->ptl_list >= CASSINI_LIST_NUM)
+	if (!has_reply(op) || pkt->rc == CASSINI_RC_NO_EVENT || pkt->rc >= CASSINI_RC_NUM ||
+	    pkt->ptl_list >= CASSINI_LIST_NUM)
 		return false;
 	if (pkt->request_len > op->cmd.request_len)
 		return false;
 	return payload_len == (in_frame && pkt->rc == CASSINI_RC_OK ? pkt->request_len : 0);
 }
 
-void cassini_ini_reply(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt, const struct view *payload)
+void cassini_ini_reply(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
+		       const struct view *payload)
 {
 	struct cassini_op *op = slab_find(&dom->ops, pkt->handle);
 	uint8_t rc = pkt->rc;
 	void *to;
 
-	if (!op || op->peer != peer || (op->state != CASSINI_OPS_SENT && op->state != CASSINI_OPS_WAIT) || !reply_fits(op, pkt, payload->len)) {
+	if (!op || op->peer != peer || (op->state != CASSINI_OPS_SENT && op->state != CASSINI_OPS_WAIT) ||
+	    !reply_fits(op, pkt, payload->len)) {
 		dom->nic->stats.malformed++;
 		return;
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The four lists of a portal table entry and who matches whom: list work only, no events, no frames.
-#include "nic/cassini/cassini_int.h"
+#include "nic/cassini/cassini_tgt.h"
 
 /*
  * Theory of operation

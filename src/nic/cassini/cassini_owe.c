@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // What a target owes its initiators: answers on their way or unsent, and copies that will end in one. So much for each,
 // so much for all behind one address, and a pool (base/quota.h).
-#include "nic/cassini/cassini_int.h"
+#include "nic/cassini/cassini_tgt.h"
 
 /*
  * Theory of operation

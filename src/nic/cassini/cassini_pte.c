@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Portal table entries: life, states, and the commands that work on their lists.
-#include "nic/cassini/cassini_int.h"
+#include "nic/cassini/cassini_tgt.h"
 
 #include <errno.h>
 
@@ -72,7 +72,8 @@ static void pte_init(struct cassini_pte *pte)
 	pte->drop_count = drop_start(pte);
 }
 
-int cassini_pte_open(struct cassini_lni *lni, struct cassini_eq *eq, const struct cassini_pte_opts *opts, void *user, struct cassini_pte **out)
+int cassini_pte_open(struct cassini_lni *lni, struct cassini_eq *eq, const struct cassini_pte_opts *opts, void *user,
+		     struct cassini_pte **out)
 {
 	struct cassini_pte *pte;
 	int rc;
@@ -145,7 +146,8 @@ static void pte_drain(struct cassini_pte *pte)
 		lock_acquire(nic->open.lock);
 	}
 	if (pte->busy > 1)
-		LOG_WARN("portal table entry %u closed with %u copies in flight: their peers do not answer", pte->ptn, pte->busy - 1);
+		LOG_WARN("portal table entry %u closed with %u copies in flight: their peers do not answer", pte->ptn,
+			 pte->busy - 1);
 }
 
 static void run_end(struct cassini_pte *pte)
@@ -324,7 +326,8 @@ int cassini_pte_transition_sm(struct cassini_pte *pte, uint32_t drop_count)
 	return 0;
 }
 
-void cassini_pte_status(const struct cassini_pte *pte, struct cassini_pte_status *out, uint64_t *ule_offset, uint32_t max)
+void cassini_pte_status(const struct cassini_pte *pte, struct cassini_pte_status *out, uint64_t *ule_offset,
+			uint32_t max)
 {
 	uint32_t i = 0;
 
@@ -507,7 +510,8 @@ static void append_fail(struct cassini_pte *pte, const struct cassini_le_attr *a
 {
 	nic_of(pte)->stats.le_exhausted++;
 	link_event(pte, attr, CASSINI_RC_NO_SPACE, false);
-	if (attr->list == CASSINI_PRIORITY && pte->state == CASSINI_PTE_ENABLED && mt_posted_cnt(&pte->list[CASSINI_REQUEST]))
+	if (attr->list == CASSINI_PRIORITY && pte->state == CASSINI_PTE_ENABLED &&
+	    mt_posted_cnt(&pte->list[CASSINI_REQUEST]))
 		cassini_pte_set(pte, CASSINI_PTE_SOFTWARE_MANAGED, CASSINI_SC_SM_APPEND_FAIL, true);
 }
 
@@ -523,7 +527,8 @@ static __attribute__((noinline)) int append_rest(struct cassini_pte *pte, struct
 		return -EINVAL;
 	if (pte->run.is_active || !cassini_eq_has_room(pte->eq, 1))
 		return -EAGAIN;
-	if (attr->list == CASSINI_PRIORITY && mt_unexp_cnt(&pte->ules) && !cassini_eq_has_room(pte->eq, APPEND_SLOTS + 1))
+	if (attr->list == CASSINI_PRIORITY && mt_unexp_cnt(&pte->ules) &&
+	    !cassini_eq_has_room(pte->eq, APPEND_SLOTS + 1))
 		return -EAGAIN;
 	*out = NULL;
 	if (pte->state == CASSINI_PTE_SOFTWARE_MANAGED && attr->list != CASSINI_REQUEST) {
@@ -603,7 +608,8 @@ static struct cassini_le *le_by_name(struct cassini_pte *pte, enum cassini_list 
 	return NULL;
 }
 
-static void unlink_event(struct cassini_pte *pte, enum cassini_list list, uint64_t user_ptr, const struct cassini_le *le, bool claimed)
+static void unlink_event(struct cassini_pte *pte, enum cassini_list list, uint64_t user_ptr,
+			 const struct cassini_le *le, bool claimed)
 {
 	struct cassini_event ev = {
 		.type = CASSINI_EV_UNLINK,

@@ -3,8 +3,9 @@
 #include "nic/cassini/cassini_int.h"
 
 /*
- * Blocks of the adapter: cq commands, ixe arrivals, lpe list processing, ee events, rmu portals. It numbers the counters of its parallel engines; here is
- * one of each, 0. What begins with soft_ is counted here only, or not in the same way there.
+ * Blocks of the adapter: cq commands, ixe arrivals, lpe list processing, ee events, rmu portals. It numbers the
+ * counters of its parallel engines; here is one of each, 0. What begins with soft_ is counted here only, or not in the
+ * same way there.
  */
 #define ROW(name_, member_) {name_, offsetof(struct cassini_stats, member_)}
 const struct stats_row cassini_stat_row[] = {

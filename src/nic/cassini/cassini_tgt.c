@@ -5,23 +5,26 @@
 #include "base/bits.h"
 #include "base/guard.h"
 #include "base/log.h"
-#include "nic/cassini/cassini_int.h"
+#include "nic/cassini/cassini_tgt.h"
 
 /*
  * Theory of operation
  *
- * cassini_match() decides where a packet's bytes go and takes that place at once, so the order of matching is the order of arrival. Bytes that came in
- * the frame are copied there from the frame, and the verdict of the link is the acknowledgement. Bytes that did not move by a bulk copy of ours, see
- * cassini_copy.c.
+ * cassini_match() decides where a packet's bytes go and takes that place at once, so the order of matching is the order
+ * of arrival. Bytes that came in the frame are copied there from the frame, and the verdict of the link is the
+ * acknowledgement. Bytes that did not move by a bulk copy of ours, see cassini_copy.c.
  *
- * An event that will come later has its slot in the EQ claimed, so flow control is decided once, when the packet arrives.
+ * An event that will come later has its slot in the EQ claimed, so flow control is decided once, when the packet
+ * arrives.
  *
- * Nothing here trusts the peer. The door has checked form and lengths; match, bounds and permissions are cassini_match()'s; a region key that is wrong
- * ends the copy with -EACCES; an entry over the whole address space is no licence to read or write anywhere, see source_of().
+ * Nothing here trusts the peer. The door has checked form and lengths; match, bounds and permissions are
+ * cassini_match()'s; a region key that is wrong ends the copy with -EACCES; an entry over the whole address space is no
+ * licence to read or write anywhere, see source_of().
  */
 
 #define ARRIVE_SLOTS 3u   /* most events of one packet: MATCH, PUT, REPLY */
-#define REGION_IDX   16u  /* writes at this pid_idx and above take effect in order; those below are messages, whose order is that of matching */
+/* writes at this pid_idx and above take effect in order; those below are messages, whose order is that of matching */
+#define REGION_IDX   16u
 
 /* A packet on its way through. */
 struct arrival {
@@ -116,8 +119,9 @@ static int drop(struct arrival *a)
 }
 
 /*
- * Lossless: the sender keeps this one, and all behind it, until it may try again. What it has sent meanwhile comes here before that and must not
- * overtake: only the first one of those that were held back says AGAIN, when nothing of them is under way.
+ * Lossless: the sender keeps this one, and all behind it, until it may try again. What it has sent meanwhile comes here
+ * before that and must not overtake: only the first one of those that were held back says AGAIN, when nothing of them
+ * is under way.
  */
 static __attribute__((cold)) int hold_back(struct arrival *a)
 {
@@ -156,9 +160,10 @@ static __attribute__((cold, noinline)) void tell_refused(const struct arrival *a
 
 	if (pkt->pid_idx >= REGION_IDX)
 		LOG_FEW(LOG_LVL_WARN, a->dom->refused_told,
-			"a peer's %s of %u bytes at offset 0x%llx of the region at index %u, match bits 0x%llx, refused: %s", what,
-			pkt->request_len, (unsigned long long)pkt->remote_offset, pkt->pid_idx, (unsigned long long)pkt->match_bits,
-			cassini_rc_str(rc));
+			"a peer's %s of %u bytes at offset 0x%llx of the region at index %u, match bits 0x%llx, "
+			"refused: %s",
+			what, pkt->request_len, (unsigned long long)pkt->remote_offset, pkt->pid_idx,
+			(unsigned long long)pkt->match_bits, cassini_rc_str(rc));
 }
 
 static __attribute__((cold)) int refuse(struct arrival *a, uint8_t rc)
@@ -325,13 +330,14 @@ static int rput(struct arrival *a)
 /* --- Gets --- */
 
 /*
- * An entry over the whole address space lets a Get read what a rendezvous of ours offers to just this peer, as on the adapter it reaches no further
- * than what is mapped. Return: the operation; NULL: nothing is offered there.
+ * An entry over the whole address space lets a Get read what a rendezvous of ours offers to just this peer, as on the
+ * adapter it reaches no further than what is mapped. Return: the operation; NULL: nothing is offered there.
  */
 static struct cassini_op *source_of(const struct arrival *a)
 {
 	const struct cassini_pkt_in *pkt = a->pkt;
-	struct mt_node *n = mt_unexp_find(&a->dom->rdzv, CASSINI_MATCH_ID(a->peer->pid, a->peer->nic), pkt->match_bits, 0);
+	struct mt_node *n =
+		mt_unexp_find(&a->dom->rdzv, CASSINI_MATCH_ID(a->peer->pid, a->peer->nic), pkt->match_bits, 0);
 	struct cassini_op *op = n ? container_of(n, struct cassini_op, rdzv) : NULL;
 	uint64_t offset;
 
@@ -430,7 +436,8 @@ static uint8_t pkt_refusal(const struct arrival *a)
 	if (a->pte->state == CASSINI_PTE_SOFTWARE_MANAGED && !is_put(pkt))
 		return CASSINI_RC_PTLTE_SW_MANAGED;
 	if (pkt->op == CASSINI_PKT_GET)
-		return pkt->region || pkt->request_len <= CASSINI_FRAME_DATA ? CASSINI_RC_OK : CASSINI_RC_CMD_INVALID_ARG;
+		return pkt->region || pkt->request_len <= CASSINI_FRAME_DATA ? CASSINI_RC_OK
+									     : CASSINI_RC_CMD_INVALID_ARG;
 	if (pkt->op != CASSINI_PKT_ATOMIC && pkt->op != CASSINI_PKT_FETCH)
 		return CASSINI_RC_OK;
 	if (a->pte->opts.no_atomic)
@@ -464,7 +471,8 @@ static bool is_reserved(const struct arrival *a)
 {
 	const struct cassini_pkt_in *pkt = a->pkt;
 
-	if (pkt->op == CASSINI_PKT_PUT_BULK || (pkt->op == CASSINI_PKT_GET && pkt->region) || !STAILQ_EMPTY(&a->pte->landing))
+	if (pkt->op == CASSINI_PKT_PUT_BULK || (pkt->op == CASSINI_PKT_GET && pkt->region) ||
+	    !STAILQ_EMPTY(&a->pte->landing))
 		return cassini_copy_reserve(a->pte);
 	return true;
 }
@@ -475,7 +483,8 @@ static uint8_t match(struct arrival *a)
 	struct cassini_pte *pte = a->pte;
 
 	cassini_match(pte, a->pkt, &a->hit);
-	if (unlikely(!a->hit.le && a->hit.rc == CASSINI_RC_NO_SPACE && is_put(a->pkt) && mt_posted_cnt(&pte->list[CASSINI_REQUEST]))) {
+	if (unlikely(!a->hit.le && a->hit.rc == CASSINI_RC_NO_SPACE && is_put(a->pkt) &&
+		     mt_posted_cnt(&pte->list[CASSINI_REQUEST]))) {
 		a->stats->le_exhausted++;
 		cassini_pte_set(pte, CASSINI_PTE_SOFTWARE_MANAGED, CASSINI_SC_SM_UNEXPECTED_FAIL, true);
 		cassini_match(pte, a->pkt, &a->hit);

@@ -18,8 +18,9 @@ static_assert(HDR_PUT + sizeof(struct tail) == CASSINI_HDR_MAX, "layout");
 static_assert(CASSINI_FRAME_DATA % 128 == 0, "whole lines");
 static_assert(HDR_PUT + sizeof(struct cassini_amo_wire) <= CASSINI_ENCODE_MAX, "room of the encoder");
 
-#define ROW(op_, hdr_, min_, max_, to_pte_) \
-	[CASSINI_PKT_##op_] = {.name = #op_, .hdr_len = (hdr_), .payload_min = (min_), .payload_max = (max_), .to_pte = (to_pte_)}
+#define ROW(op_, hdr_, min_, max_, to_pte_)                                                                            \
+	[CASSINI_PKT_##op_] = {                                                                                        \
+		.name = #op_, .hdr_len = (hdr_), .payload_min = (min_), .payload_max = (max_), .to_pte = (to_pte_)}
 #define OPERANDS sizeof(struct cassini_amo_wire)
 const struct cassini_pkt_desc cassini_pkt[CASSINI_PKT_NUM] = {
 	ROW(PUT, HDR_PUT, 0, CASSINI_FRAME_DATA, true),
@@ -54,7 +55,8 @@ static inline size_t hdr_copy(const struct view *frame, struct cassini_hdr *h)
 
 static bool initiator_is_good(uint32_t id)
 {
-	return CASSINI_MATCH_ID_PID(id) < CASSINI_PID_CNT && id == CASSINI_MATCH_ID(CASSINI_MATCH_ID_PID(id), CASSINI_MATCH_ID_NIC(id));
+	return CASSINI_MATCH_ID_PID(id) < CASSINI_PID_CNT &&
+	       id == CASSINI_MATCH_ID(CASSINI_MATCH_ID_PID(id), CASSINI_MATCH_ID_NIC(id));
 }
 
 /* The first 16 bytes, the same for all ops. */

@@ -34,7 +34,8 @@
  * that the target's adapter has fetched the rest. PING asks whether somebody is there.
  *
  * REPLY:     | ver|op | flags | rc | ptl_list | VNI | PID | op handle | mlength | payload
- * RGET_DONE: as PUT's first 32 bytes with the rc in place of pid_idx: request_len = bytes fetched, match_bits = get_bits; then the op handle
+ * RGET_DONE: as PUT's first 32 bytes with the rc in place of pid_idx: request_len = bytes fetched, match_bits =
+ * get_bits; then the op handle
  */
 #define CASSINI_WIRE_VERSION 1
 
@@ -52,7 +53,10 @@ enum cassini_pkt_op {
 };
 
 /* flags */
-enum { CASSINI_PKTF_RESTRICTED = 1, CASSINI_PKTF_FLUSH = 2, CASSINI_PKTF_HRP = 4, CASSINI_PKTF_AGAIN = 8, CASSINI_PKTF_ALL = 15 };
+enum {
+	CASSINI_PKTF_RESTRICTED = 1, CASSINI_PKTF_FLUSH = 2, CASSINI_PKTF_HRP = 4, CASSINI_PKTF_AGAIN = 8,
+	CASSINI_PKTF_ALL = 15
+};
 
 struct cassini_hdr {
 	uint8_t ver_op;   /* version in the top four bits */
@@ -98,7 +102,8 @@ struct cassini_pkt_desc {
 extern const struct cassini_pkt_desc cassini_pkt[CASSINI_PKT_NUM];
 
 enum cassini_drop {
-	CASSINI_DROP_NONE, CASSINI_DROP_SHORT, CASSINI_DROP_VERSION, CASSINI_DROP_OP, CASSINI_DROP_RESERVED, CASSINI_DROP_LENGTH, CASSINI_DROP_NUM
+	CASSINI_DROP_NONE, CASSINI_DROP_SHORT, CASSINI_DROP_VERSION, CASSINI_DROP_OP, CASSINI_DROP_RESERVED,
+	CASSINI_DROP_LENGTH, CASSINI_DROP_NUM
 };
 extern const char *const cassini_drop_name[CASSINI_DROP_NUM];
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Device API of the soft EFA adapter: what libibverbs and efadv would give a provider, with their names, limits and status codes.
+// Device API of the soft EFA adapter: what libibverbs and efadv would give a provider, with their names, limits and
+// status codes.
 #ifndef SF_NIC_EFANIC_EFANIC_H
 #define SF_NIC_EFANIC_EFANIC_H
 
@@ -13,12 +14,12 @@
 /*
  * Theory of operation
  *
- * An efanic is one opened adapter (a protection domain and its context). Everything of it runs under one lock, handed in at
- * open; functions take it as held unless they say "not under the lock".
+ * An efanic is one opened adapter (a protection domain and its context). Everything of it runs under one lock, handed
+ * in at open; functions take it as held unless they say "not under the lock".
  *
- * Differences from verbs, all for speed: receive depth is a credit count (the adapter needs no buffers to hold a packet: poll
- * shows a borrowed view of it) except for queue pairs with posted buffers (UD, and the zero-copy queue pair); a destination is
- * resolved once into a struct efanic_dst (what a work request's AH + QPN + Q_Key name).
+ * Differences from verbs, all for speed: receive depth is a credit count (the adapter needs no buffers to hold a
+ * packet: poll shows a borrowed view of it) except for queue pairs with posted buffers (UD, and the zero-copy queue
+ * pair); a destination is resolved once into a struct efanic_dst (what a work request's AH + QPN + Q_Key name).
  */
 
 struct efanic;
@@ -57,9 +58,14 @@ enum efanic_status {
 /** efanic_status_str() - Our words for a status; never NULL. */
 const char *efanic_status_str(unsigned status);
 
-enum efanic_opcode { EFANIC_OP_SEND, EFANIC_OP_READ, EFANIC_OP_WRITE, EFANIC_OP_RECV, EFANIC_OP_RECV_RDMA_IMM, EFANIC_OP_NUM };
+enum efanic_opcode {
+	EFANIC_OP_SEND, EFANIC_OP_READ, EFANIC_OP_WRITE, EFANIC_OP_RECV, EFANIC_OP_RECV_RDMA_IMM, EFANIC_OP_NUM
+};
 enum efanic_qp_type { EFANIC_QP_SRD, EFANIC_QP_UD };
-enum efanic_qp_state { EFANIC_QPS_RESET, EFANIC_QPS_INIT, EFANIC_QPS_RTR, EFANIC_QPS_RTS, EFANIC_QPS_SQD, EFANIC_QPS_SQE, EFANIC_QPS_ERR, EFANIC_QPS_NUM };
+enum efanic_qp_state {
+	EFANIC_QPS_RESET, EFANIC_QPS_INIT, EFANIC_QPS_RTR, EFANIC_QPS_RTS, EFANIC_QPS_SQD, EFANIC_QPS_SQE,
+	EFANIC_QPS_ERR, EFANIC_QPS_NUM
+};
 
 /* efadv device capability bits. */
 enum {
@@ -90,7 +96,10 @@ struct efanic_dev_attr {
 	char driver[16], fw_ver[16], hw_abi[8]; /* "efa", "0.0.0.0", "6" */
 };
 
-/** efanic_dev_cnt() - Adapters in the soft room; 0 with one sentence in @err when the room is refused or the host cannot be mapped. */
+/**
+ * efanic_dev_cnt() - Adapters in the soft room; 0 with one sentence in @err when the room is refused or the host cannot
+ * be mapped.
+ */
 int efanic_dev_cnt(char *err, size_t err_len);
 /** efanic_dev_query() - Return: 0; -ENODEV. Not under a lock. */
 int efanic_dev_query(int idx, struct efanic_dev_attr *out);
@@ -98,7 +107,10 @@ int efanic_dev_query(int idx, struct efanic_dev_attr *out);
 struct efanic_open_attr {
 	int dev_idx;
 	struct lock *lock;
-	/* Runs in the adapter thread, lock held, when the application does not poll, in place of efanic_serve(). NULL: just that. */
+	/*
+	 * Runs in the adapter thread, lock held, when the application does not poll, in place of efanic_serve(). NULL:
+	 * just that.
+	 */
 	void (*service)(void *ctx);
 	void *ctx;
 	bool no_thread;    /* tests */
@@ -108,7 +120,10 @@ struct efanic_open_attr {
 int efanic_open(const struct efanic_open_attr *attr, struct efanic **out);
 /** efanic_close() - Everything of it must be closed. Not under the lock. */
 void efanic_close(struct efanic *nic);
-/** efanic_serve() - What an adapter does while its host computes: accept packets, serve RDMA, acknowledge. Nothing is reported. Lock held. */
+/**
+ * efanic_serve() - What an adapter does while its host computes: accept packets, serve RDMA, acknowledge. Nothing is
+ * reported. Lock held.
+ */
 void efanic_serve(struct efanic *nic);
 const struct efanic_dev_attr *efanic_attr(const struct efanic *nic);
 /** efanic_idle() - A poll found nothing: spin or yield. Not under the lock. */
@@ -117,22 +132,25 @@ bool efanic_forked(const struct efanic *nic);
 /** efanic_fork_mark() - A byte that is 0 where efanic_forked() is true. NULL: there is none, ask efanic_forked(). */
 const uint8_t *efanic_fork_mark(const struct efanic *nic);
 
-/* --- address handles ---- one AH number per distinct GID, reference counted ------------------------------------------ */
+/* --- address handles ---- one AH number per distinct GID, reference counted --------------------------------------- */
 /** efanic_ah_open() - Return: 0; -ENOMEM: max_ah reached; -ENETUNREACH: no adapter can have @gid (logged). */
 int efanic_ah_open(struct efanic *nic, const uint8_t gid[16], uint16_t *ahn);
 void efanic_ah_close(struct efanic *nic, uint16_t ahn);
 
-/* --- memory regions ---------------------------------------------------------------------------------------------------- */
+/* --- memory regions ----------------------------------------------------------------------------------------------- */
 /* @pd: protection domain, any number; queue pairs use the regions of theirs. */
 struct efanic_mr_attr { void *addr; size_t len; unsigned access; uint32_t pd; };
-/** efanic_mr_reg() - Return: 0; -EOPNOTSUPP access the generation lacks; -ENOMEM max_mr or max_mr_size exceeded (logged with the limit). */
+/**
+ * efanic_mr_reg() - Return: 0; -EOPNOTSUPP access the generation lacks; -ENOMEM max_mr or max_mr_size exceeded (logged
+ * with the limit).
+ */
 int efanic_mr_reg(struct efanic *nic, const struct efanic_mr_attr *attr, struct efanic_mr **out);
 /** efanic_mr_dereg() - On return no peer touches the memory. */
 void efanic_mr_dereg(struct efanic_mr *mr);
 uint32_t efanic_mr_lkey(const struct efanic_mr *mr);
 uint32_t efanic_mr_rkey(const struct efanic_mr *mr); /* 0 if there is no remote access */
 
-/* --- queue pairs --------------------------------------------------------------------------------------------------------- */
+/* --- queue pairs -------------------------------------------------------------------------------------------------- */
 
 /* A work completion. Views and pointers are borrowed for the duration of the handler call. */
 struct efanic_wc {
@@ -144,7 +162,8 @@ struct efanic_wc {
 	uint32_t byte_len;         /* receive side, payload bytes (UD: GRH included) */
 	uint16_t src_qpn, src_ahn; /* receive side; EFANIC_AHN_UNKNOWN: no AH for that GID */
 	const uint8_t *src_ip;     /* 16 bytes: for efanic_wc_gid() */
-	struct efanic_dst *src;    /* receive side: where an answer would go (Q_Key as the sender's port announced it) */
+	/* receive side: where an answer would go (Q_Key as the sender's port announced it) */
+	struct efanic_dst *src;
 	struct view data;          /* receive side without posted buffers: the packet */
 };
 /** efanic_wc_gid() - Receive side: the sender's GID. All zero: nobody sent it, the status is an error of our own. */
@@ -176,24 +195,48 @@ struct efanic_qp_attr {
 	efanic_wc_fn on_wc;            /* completions, called from efanic_poll() only */
 	void *ctx;
 };
-/** efanic_qp_open() - In state RESET; qpn known. Return: 0; -EINVAL above a limit (logged); -ENOMEM max_qp; -EOPNOTSUPP; -errno. */
+/**
+ * efanic_qp_open() - In state RESET; qpn known. Return: 0; -EINVAL above a limit (logged); -ENOMEM max_qp; -EOPNOTSUPP;
+ * -errno.
+ */
 int efanic_qp_open(struct efanic *nic, const struct efanic_qp_attr *attr, struct efanic_qp **out);
-/** efanic_qp_close() - Pending work ends with FLUSHED, delivered through on_wc before it returns; drains acknowledgements, bounded. */
+/**
+ * efanic_qp_close() - Pending work ends with FLUSHED, delivered through on_wc before it returns; drains
+ * acknowledgements, bounded.
+ */
 void efanic_qp_close(struct efanic_qp *qp);
 uint16_t efanic_qp_qpn(const struct efanic_qp *qp);
 
-enum { EFANIC_QPA_STATE = 1, EFANIC_QPA_PKEY_INDEX = 2, EFANIC_QPA_PORT = 4, EFANIC_QPA_QKEY = 8, EFANIC_QPA_SQ_PSN = 16, EFANIC_QPA_RNR_RETRY = 32,
-       EFANIC_QPA_CUR_STATE = 64, EFANIC_QPA_EN_SQD_ASYNC_NOTIFY = 128 };
-struct efanic_qp_mod { enum efanic_qp_state state; uint16_t pkey_index; uint8_t port; uint32_t qkey, sq_psn; uint8_t rnr_retry; };
-/** efanic_qp_modify() - The SRD/UD state table of the kernel driver. Return: 0; -EINVAL illegal transition or missing bit; -EOPNOTSUPP bit not allowed, port != 1, pkey_index != 0. */
+enum {
+	EFANIC_QPA_STATE = 1, EFANIC_QPA_PKEY_INDEX = 2, EFANIC_QPA_PORT = 4, EFANIC_QPA_QKEY = 8,
+	EFANIC_QPA_SQ_PSN = 16, EFANIC_QPA_RNR_RETRY = 32, EFANIC_QPA_CUR_STATE = 64,
+	EFANIC_QPA_EN_SQD_ASYNC_NOTIFY = 128
+};
+struct efanic_qp_mod {
+	enum efanic_qp_state state;
+	uint16_t pkey_index;
+	uint8_t port;
+	uint32_t qkey, sq_psn;
+	uint8_t rnr_retry;
+};
+/**
+ * efanic_qp_modify() - The SRD/UD state table of the kernel driver. Return: 0; -EINVAL illegal transition or missing
+ * bit; -EOPNOTSUPP bit not allowed, port != 1, pkey_index != 0.
+ */
 int efanic_qp_modify(struct efanic_qp *qp, const struct efanic_qp_mod *mod, unsigned mask);
 /** efanic_qp_to_rts() - INIT, RTR, RTS in a row with @rnr_retry (0..7). */
 int efanic_qp_to_rts(struct efanic_qp *qp, uint8_t rnr_retry);
 
-/** efanic_dst_get() - What (AH, QPN, Q_Key) names, as seen by @qp; one reference. Return: 0; -EINVAL no such AH; -ENOMEM; -ENETUNREACH. */
+/**
+ * efanic_dst_get() - What (AH, QPN, Q_Key) names, as seen by @qp; one reference. Return: 0; -EINVAL no such AH;
+ * -ENOMEM; -ENETUNREACH.
+ */
 int efanic_dst_get(struct efanic_qp *qp, uint16_t ahn, uint16_t qpn, uint32_t qkey, struct efanic_dst **out);
 void efanic_dst_put(struct efanic_dst *dst);
-/** efanic_dst_find() - The same by GID, if somebody holds one: no reference, no address handle needed. NULL: nobody does. */
+/**
+ * efanic_dst_find() - The same by GID, if somebody holds one: no reference, no address handle needed. NULL: nobody
+ * does.
+ */
 struct efanic_dst *efanic_dst_find(struct efanic_qp *qp, const uint8_t gid[16], uint16_t qpn, uint32_t qkey);
 /**
  * efanic_dst_hold() - Keep a wc->src beyond its handler call: one reference, for efanic_dst_put().
@@ -203,7 +246,8 @@ struct efanic_dst *efanic_dst_find(struct efanic_qp *qp, const uint8_t gid[16], 
  */
 int efanic_dst_hold(struct efanic_qp *qp, struct efanic_dst *dst, struct efanic_dst **out);
 uint32_t efanic_dst_qkey(const struct efanic_dst *dst);      /* as asked for, or as the sender's port announced it */
-void *efanic_dst_user(const struct efanic_dst *dst);          /* the provider's pointer; NULL at first; also on wc->src */
+/* the provider's pointer; NULL at first; also on wc->src */
+void *efanic_dst_user(const struct efanic_dst *dst);
 void efanic_dst_set_user(struct efanic_dst *dst, void *user);
 bool efanic_dst_is_local(const struct efanic_dst *dst);       /* same host, through shared memory */
 
@@ -231,13 +275,16 @@ int efanic_post_send(struct efanic_qp *qp, const struct efanic_wr *wr);
  */
 #define EFANIC_OWN_MAX 152u /* bytes that a descriptor of the send queue has room for */
 /**
- * efanic_begin() - Where to write a SEND of @len bytes, up to the MTU, to @dst: where the link takes it from, so that it
- * is copied once; or, where the link has no room now or others to @dst wait, into a descriptor of the send queue. A
+ * efanic_begin() - Where to write a SEND of @len bytes, up to the MTU, to @dst: where the link takes it from, so that
+ * it is copied once; or, where the link has no room now or others to @dst wait, into a descriptor of the send queue. A
  * longer one than EFANIC_OWN_MAX has only the former way, and only on one host, and so has one that not @may_wait.
  * Return: @len bytes; NULL: it cannot be posted now, efanic_post_send() says why, or would have to wait.
  */
 uint8_t *efanic_begin(struct efanic_qp *qp, struct efanic_dst *dst, uint32_t len, bool may_wait);
-/** efanic_may_wait() - Does @buf of efanic_begin() lie in a descriptor, where it may wait? Else it leaves when it is committed. */
+/**
+ * efanic_may_wait() - Does @buf of efanic_begin() lie in a descriptor, where it may wait? Else it leaves when it is
+ * committed.
+ */
 bool efanic_may_wait(const struct efanic_qp *qp, const uint8_t *buf);
 /**
  * efanic_commit() - The bytes are in place; the other arguments are those of efanic_begin().
@@ -258,21 +305,31 @@ void efanic_doorbell(struct efanic_qp *qp);
 uint32_t efanic_sq_free(const struct efanic_qp *qp);
 /** efanic_sq_is_empty() - Nothing that was posted is unfinished or unreported. */
 bool efanic_sq_is_empty(const struct efanic_qp *qp);
-/** efanic_post_recv_credits() - Credit queue pairs: @n more packets may be received. Return: 0; -ENOMEM above rq_depth. */
+/**
+ * efanic_post_recv_credits() - Credit queue pairs: @n more packets may be received. Return: 0; -ENOMEM above rq_depth.
+ */
 int efanic_post_recv_credits(struct efanic_qp *qp, uint32_t n);
 /** efanic_post_recv() - Queue pairs with posted buffers. Return: 0; -ENOMEM full; -EINVAL state or sge_cnt. */
 int efanic_post_recv(struct efanic_qp *qp, uint64_t wr_id, const struct efanic_sge *sge, int sge_cnt);
-/** efanic_peek() - Show @fn the packets that were accepted while nobody polled, each once; on_wc will get them all the same. */
+/**
+ * efanic_peek() - Show @fn the packets that were accepted while nobody polled, each once; on_wc will get them all the
+ * same.
+ */
 void efanic_peek(struct efanic_qp *qp, efanic_wc_fn fn, void *ctx);
-/** efanic_pass() - From on_send, as its last act: the SEND that it is shown becomes a completion. Return: what on_send returns. */
+/**
+ * efanic_pass() - From on_send, as its last act: the SEND that it is shown becomes a completion. Return: what on_send
+ * returns.
+ */
 int efanic_pass(struct efanic_qp *qp);
 /**
- * efanic_refuse() - From on_wc: the SEND that a credit receive brought is not taken; its sender is told that there was no receive.
- * The credit is the caller's to give back all the same. False: too late, it was accepted while nobody polled; always so from efanic_peek().
+ * efanic_refuse() - From on_wc: the SEND that a credit receive brought is not taken; its sender is told that there was
+ * no receive. The credit is the caller's to give back all the same. False: too late, it was accepted while nobody
+ * polled; always so from efanic_peek().
  */
 bool efanic_refuse(struct efanic_qp *qp);
 /**
- * efanic_poll() - Move packets and hand completions to on_wc, in this call only. A credit receive is consumed per packet.
+ * efanic_poll() - Move packets and hand completions to on_wc, in this call only. A credit receive is consumed per
+ * packet.
  * Return: number of events, 0 = idle.
  */
 int efanic_poll(struct efanic_qp *qp);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Device API of the soft HFI1 adapter: what the hfi1 driver and its mapped registers give a provider, with their names, limits and errors.
+// Device API of the soft HFI1 adapter: what the hfi1 driver and its mapped registers give a provider, with their names,
+// limits and errors.
 #ifndef SF_NIC_HFI_HFI_H
 #define SF_NIC_HFI_HFI_H
 
@@ -15,21 +16,24 @@
 /*
  * Theory of operation
  *
- * A *unit* is one adapter of the soft room; its port has a state, a LID and a GID. A *struct hfi* is one unit opened by one process,
- * everything of which runs under one lock, handed in at open; functions take it as held unless they say "not under the lock". A *context*
- * is one receive header queue with eager buffers and one send context; it is one port of the link, of class RAW: what goes to another host
- * may be lost, duplicated or reordered, and repairing that is the provider's business, as on the real fabric. Peers on this host are reached
- * through shared memory, where nothing is lost until the process at the other end is gone, which on_gone tells.
+ * A *unit* is one adapter of the soft room; its port has a state, a LID and a GID. A *struct hfi* is one unit opened by
+ * one process, everything of which runs under one lock, handed in at open; functions take it as held unless they say
+ * "not under the lock". A *context* is one receive header queue with eager buffers and one send context; it is one port
+ * of the link, of class RAW: what goes to another host may be lost, duplicated or reordered, and repairing that is the
+ * provider's business, as on the real fabric. Peers on this host are reached through shared memory, where nothing is
+ * lost until the process at the other end is gone, which on_gone tells.
  *
- * Packets are handed to on_pkt straight from the wire while the application polls. While it computes, the adapter's thread takes them off
- * the wire and shows them to on_service: what that does not take waits in the receive header queue (RcvHdrQ entry and eager
- * buffer), and when that is full a packet from another host is dropped: the natural loss. Packets from this host are never dropped; the
- * provider bounds them by its own window. What on_service takes overtakes what waits.
+ * Packets are handed to on_pkt straight from the wire while the application polls. While it computes, the adapter's
+ * thread takes them off the wire and shows them to on_service: what that does not take waits in the receive header
+ * queue (RcvHdrQ entry and eager buffer), and when that is full a packet from another host is dropped: the natural
+ * loss. Packets from this host are never dropped; the provider bounds them by its own window. What on_service takes
+ * overtakes what waits.
  *
  * A port that is down forwards nothing to or from other hosts; what shared memory carries does not pass it.
  *
- * Differences from the real adapter, all for speed: the header queue is written only for packets that have to wait; PIO credits come back
- * when the link has taken the packet; the eight bytes of the PBC, which never leave a real adapter, carry the flow key of a pair of contexts.
+ * Differences from the real adapter, all for speed: the header queue is written only for packets that have to wait; PIO
+ * credits come back when the link has taken the packet; the eight bytes of the PBC, which never leave a real adapter,
+ * carry the flow key of a pair of contexts.
  */
 
 struct hfi;
@@ -48,7 +52,7 @@ struct hfi_dst;
 #define HFI_PKEY_DEFAULT 0x8001u
 #define HFI_LID_MAX      0xBFFFu
 
-/* --- units --------------------------------------------------------------------------------------------------------- */
+/* --- units -------------------------------------------------------------------------------------------------------- */
 
 enum hfi_port_state { HFI_PORT_DOWN = 1, HFI_PORT_INIT, HFI_PORT_ARMED, HFI_PORT_ACTIVE };
 
@@ -71,7 +75,8 @@ struct hfi_unit_attr {
 	uint16_t pkeys[HFI_PKEY_MAX]; /* the port's table */
 	uint32_t pkey_cnt;
 	bool pkey_check;             /* capability PKEY_CHECK; without it no P_Key can be set */
-	uint64_t down_ns[2];         /* [from, to) after hfi_open(): the port is down whatever @state says; 0,0: never */
+	/* [from, to) after hfi_open(): the port is down whatever @state says; 0,0: never */
+	uint64_t down_ns[2];
 	uint8_t sl2sc[HFI_SL_MAX], sc2vl[HFI_SL_MAX];
 	uint16_t vendor_id, device_id;
 	uint8_t revision;
@@ -80,7 +85,10 @@ struct hfi_unit_attr {
 	uint8_t pci_bus, pci_device, pci_function;
 };
 
-/** hfi_unit_cnt() - Units in the soft room; 0 with one sentence in @err when the room is refused or the host cannot be mapped. Not under a lock. */
+/**
+ * hfi_unit_cnt() - Units in the soft room; 0 with one sentence in @err when the room is refused or the host cannot be
+ * mapped. Not under a lock.
+ */
 int hfi_unit_cnt(char *err, size_t err_len);
 /** hfi_unit_query() - Return: 0; -ENODEV. Not under a lock. */
 int hfi_unit_query(int unit, struct hfi_unit_attr *out);
@@ -113,7 +121,7 @@ uint64_t hfi_linger_ns(const struct hfi *hfi);     /* the room's linger */
 /** hfi_port_is_up() - Does the port forward packets now (state ACTIVE, and not in the room's down= window)? */
 bool hfi_port_is_up(const struct hfi *hfi);
 
-/* --- packets ------------------------------------------------------------------------------------------------------- */
+/* --- packets ------------------------------------------------------------------------------------------------------ */
 
 /*
  * The header of every packet, 64 bytes, or 56 if it has no w[1]: with the eight bytes that a lane of shared memory puts
@@ -134,7 +142,8 @@ struct hfi_hdr {
 	uint8_t aux;       /* opcode-specific byte */
 	uint8_t dest_rx;   /* A: receive context that the packet is steered to */
 	le32_t psn_tx;     /* PSN in bits 23:0; A: origin send context in bits 31:24 */
-	le32_t kdeth;      /* offset[14:0] OM[15] TID[25:16] TIDCtrl[27:26]; A: KVer[31:30] = 1. No expected packet: 0 but KVer */
+	/* offset[14:0] OM[15] TID[25:16] TIDCtrl[27:26]; A: KVer[31:30] = 1. No expected packet: 0 but KVer */
+	le32_t kdeth;
 	le16_t jkey;       /* A: the context's job key */
 	le16_t hcrc;       /* A: 16 bits of a hash of the job's UUID */
 	le32_t imm;        /* remote CQ data */
@@ -155,11 +164,14 @@ static inline uint8_t hfi_hdr_tx(const struct hfi_hdr *h) { return (uint8_t)(le3
 
 enum hfi_rcv_type { HFI_RCV_EXPECTED, HFI_RCV_EAGER };
 
-/* A received packet, checked: length, LIDs against the sender's address, P_Key, J_Key, UUID, context. Borrowed for the call. */
+/*
+ * A received packet, checked: length, LIDs against the sender's address, P_Key, J_Key, UUID, context. Borrowed for the
+ * call.
+ */
 struct hfi_pkt {
 	/*
-	 * Where an answer would go; hfi_dst_get() of it, or hfi_dst_hold(), keeps it. It goes with its last reference even
-	 * during the call: hold it before you give back a reference and go on using it.
+	 * Where an answer would go; hfi_dst_get() of it, or hfi_dst_hold(), keeps it. It goes with its last reference
+	 * even during the call: hold it before you give back a reference and go on using it.
 	 */
 	struct hfi_dst *src;
 	const struct hfi_hdr *hdr; /* copied out of the wire; of the adapter's a w[1] that is not there is 0 */
@@ -168,7 +180,7 @@ struct hfi_pkt {
 	bool is_service;        /* shown to on_service */
 };
 
-/* --- contexts ------------------------------------------------------------------------------------------------------ */
+/* --- contexts ----------------------------------------------------------------------------------------------------- */
 
 struct hfi_ctxt_attr {
 	uint8_t uuid[16];      /* of the job */
@@ -177,7 +189,8 @@ struct hfi_ctxt_attr {
 	uint16_t pkey;
 	uint8_t sl;
 	bool selinux;          /* read the job key once more after the P_Key */
-	uint16_t subctxt_cnt;  /* 0: not shared; else join or found a context of that many with equal uuid, jkey, id and cnt */
+	/* 0: not shared; else join or found a context of that many with equal uuid, jkey, id and cnt */
+	uint16_t subctxt_cnt;
 	uint16_t subctxt_id;
 	void (*on_pkt)(void *ctx, const struct hfi_pkt *pkt); /* in hfi_ctxt_poll() */
 	/*
@@ -186,24 +199,31 @@ struct hfi_ctxt_attr {
 	 */
 	bool (*on_service)(void *ctx, const struct hfi_pkt *pkt);
 	/*
-	 * The process at @dst is gone (seen: closed, killed, or its port refuses): @status -ECONNREFUSED or -ETIMEDOUT. What was on its way is lost;
-	 * whoever opens there next is another one. Comes after all that @dst has sent and, through shared memory, before anything of its successor:
-	 * in hfi_ctxt_poll(), or from the adapter's thread if nothing of @dst waits. May be NULL. @status -ENOMEM, at any time: a packet of @dst that
-	 * nobody sends again found no memory.
+	 * The process at @dst is gone (seen: closed, killed, or its port refuses): @status -ECONNREFUSED or -ETIMEDOUT.
+	 * What was on its way is lost; whoever opens there next is another one. Comes after all that @dst has sent and,
+	 * through shared memory, before anything of its successor: in hfi_ctxt_poll(), or from the adapter's thread if
+	 * nothing of @dst waits. May be NULL. @status -ENOMEM, at any time: a packet of @dst that nobody sends again
+	 * found no memory.
 	 */
 	void (*on_gone)(void *ctx, struct hfi_dst *dst, int status);
-	/* A hfi_copy() has ended: 0; -EACCES key or range wrong at its owner; -ECONNREFUSED, -ETIMEDOUT, -ECANCELED. May be NULL. */
+	/*
+	 * A hfi_copy() has ended: 0; -EACCES key or range wrong at its owner; -ECONNREFUSED, -ETIMEDOUT, -ECANCELED.
+	 * May be NULL.
+	 */
 	void (*on_copy)(void *ctx, void *cookie, int status);
 	void *ctx;
 };
 /**
  * hfi_ctxt_open() - ASSIGN_CTXT, CTXT_INFO, USER_INFO, SET_PKEY and the SL -> SC -> VL look-up. Not under the lock.
- * Return: 0; -EBUSY no free context, or all sub-contexts of the group taken (logged: unit, contexts, who holds them, the remedy);
- * -ENETDOWN port not ACTIVE; -EINVAL subctxt_cnt > 8 or a management P_Key (0x7fff, 0xffff); -ENOENT P_Key not in the port's table;
- * -ENOMEM; -errno. Each logged with the reason.
+ * Return: 0; -EBUSY no free context, or all sub-contexts of the group taken (logged: unit, contexts, who holds them,
+ * the remedy); -ENETDOWN port not ACTIVE; -EINVAL subctxt_cnt > 8 or a management P_Key (0x7fff, 0xffff); -ENOENT P_Key
+ * not in the port's table; -ENOMEM; -errno. Each logged with the reason.
  */
 int hfi_ctxt_open(struct hfi *hfi, const struct hfi_ctxt_attr *attr, struct hfi_ctxt **out);
-/** hfi_ctxt_close() - nfreectxts goes up by one with the last sub-context. hfi_copy()s end with -ECANCELED. Drops and retakes the lock. */
+/**
+ * hfi_ctxt_close() - nfreectxts goes up by one with the last sub-context. hfi_copy()s end with -ECANCELED. Drops and
+ * retakes the lock.
+ */
 void hfi_ctxt_close(struct hfi_ctxt *c);
 
 struct hfi_ctxt_info {
@@ -218,20 +238,29 @@ struct hfi_ctxt_info {
 };
 const struct hfi_ctxt_info *hfi_ctxt_info(const struct hfi_ctxt *c);
 
-/** hfi_ctxt_poll() - Take packets off the wire and hand them to on_pkt, in this call only (besides the service thread). Return: events, 0 = idle. */
+/**
+ * hfi_ctxt_poll() - Take packets off the wire and hand them to on_pkt, in this call only (besides the service thread).
+ * Return: events, 0 = idle.
+ */
 int hfi_ctxt_poll(struct hfi_ctxt *c);
 /** hfi_ctxt_is_polled() - Has somebody let go of the lock in the middle of that? */
 bool hfi_ctxt_is_polled(const struct hfi_ctxt *c);
-/** hfi_ctxt_wait_fd() - Readable when hfi_ctxt_poll() may have work, after hfi_ctxt_arm(). -ENOTSUP in a world of its own. */
+/**
+ * hfi_ctxt_wait_fd() - Readable when hfi_ctxt_poll() may have work, after hfi_ctxt_arm(). -ENOTSUP in a world of its
+ * own.
+ */
 int hfi_ctxt_wait_fd(struct hfi_ctxt *c);
 /** hfi_ctxt_arm() - About to sleep. Return: 0; -EAGAIN there is work. */
 int hfi_ctxt_arm(struct hfi_ctxt *c);
 /** hfi_ctxt_is_armed() - As link_is_armed(). */
 bool hfi_ctxt_is_armed(const struct hfi_ctxt *c);
 
-/* --- destinations -------------------------------------------------------------------------------------------------- */
+/* --- destinations ------------------------------------------------------------------------------------------------- */
 
-/** hfi_dst_get() - Context @rx (of a shared one sub-context 0) of the port with @lid, as seen by @c; one reference. Return: 0; -ENOMEM; -ENETUNREACH (logged); -EINVAL @lid or @rx out of range. */
+/**
+ * hfi_dst_get() - Context @rx (of a shared one sub-context 0) of the port with @lid, as seen by @c; one reference.
+ * Return: 0; -ENOMEM; -ENETUNREACH (logged); -EINVAL @lid or @rx out of range.
+ */
 int hfi_dst_get(struct hfi_ctxt *c, uint16_t lid, uint8_t rx, struct hfi_dst **out);
 void hfi_dst_hold(struct hfi_dst *dst); /* one more reference, also to pkt->src beyond its call */
 void hfi_dst_put(struct hfi_dst *dst);
@@ -240,27 +269,31 @@ uint8_t hfi_dst_rx(const struct hfi_dst *dst);
 /* The provider's pointer; NULL at first. Whoever sets one holds a reference. */
 void *hfi_dst_user(const struct hfi_dst *dst);
 void hfi_dst_set_user(struct hfi_dst *dst, void *user);
-/** hfi_dst_is_local() - Does shared memory carry its packets, i.e. is nothing lost? Chosen when the first packet is sent or has come. */
+/**
+ * hfi_dst_is_local() - Does shared memory carry its packets, i.e. is nothing lost? Chosen when the first packet is sent
+ * or has come.
+ */
 bool hfi_dst_is_local(const struct hfi_dst *dst);
 /** hfi_dst_source() - link_peer_source() of its peer. */
 struct quota_source *hfi_dst_source(const struct hfi_dst *dst);
 /**
- * hfi_dst_admits() - Is it certain that the context admits our packets, being of the same job, job key and P_Key? Only of one on this host can it
- * be, after hfi_dst_connect(); false: it may.
+ * hfi_dst_admits() - Is it certain that the context admits our packets, being of the same job, job key and P_Key? Only
+ * of one on this host can it be, after hfi_dst_connect(); false: it may.
  */
 bool hfi_dst_admits(const struct hfi_dst *dst);
 /** hfi_dst_is_host() - Is its LID one of this host's? */
 bool hfi_dst_is_host(const struct hfi_dst *dst);
 /**
- * hfi_dst_connect() - Choose the path now, sending nothing, for whoever is there now. Once hfi_dst_is_local() is true it is final until on_gone;
- * it becomes true, too, when a packet comes through shared memory. on_gone may be called, of who was there before. Return: 0; -EAGAIN its end is
- * still to be told: after the next hfi_ctxt_poll(); -ECONNREFUSED nobody there.
+ * hfi_dst_connect() - Choose the path now, sending nothing, for whoever is there now. Once hfi_dst_is_local() is true
+ * it is final until on_gone; it becomes true, too, when a packet comes through shared memory. on_gone may be called, of
+ * who was there before. Return: 0; -EAGAIN its end is still to be told: after the next hfi_ctxt_poll(); -ECONNREFUSED
+ * nobody there.
  */
 int hfi_dst_connect(struct hfi_dst *dst);
 /** hfi_dst_hdr() - A header with everything that the adapter marks A and that does not change from packet to packet. */
 void hfi_dst_hdr(const struct hfi_dst *dst, struct hfi_hdr *out);
 
-/* --- sending ------------------------------------------------------------------------------------------------------- */
+/* --- sending ------------------------------------------------------------------------------------------------------ */
 
 /**
  * hfi_pio_begin() - Where to write a packet with @len bytes of payload, which follow the @head bytes of its header:
@@ -280,8 +313,8 @@ void hfi_pio_commit(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr
  * hfi_pio_send() - One packet that lies elsewhere: @hdr (from hfi_dst_hdr(); pktlen and bth1 are set here, but for
  * HFI_BTH_CUT, which says how much of it there is), then @iov. The bytes may be reused at once.
  * @iov_cnt: <= HFI_IOV_MAX; payload <= mtu.
- * Return: 0; -EAGAIN no credits, nothing happened; -EMSGSIZE; -ENETDOWN the port is down; -ECONNREFUSED, -EHOSTUNREACH, -ENETUNREACH nobody
- * can be reached there.
+ * Return: 0; -EAGAIN no credits, nothing happened; -EMSGSIZE; -ENETDOWN the port is down; -ECONNREFUSED, -EHOSTUNREACH,
+ * -ENETUNREACH nobody can be reached there.
  */
 int hfi_pio_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt);
 /**
@@ -295,7 +328,11 @@ void hfi_doorbell(struct hfi_ctxt *c);
 /* A page-range of a receive buffer that the adapter may write: TID_UPDATE. */
 struct hfi_tid {
 	uint16_t idx;     /* 0 .. tid_cnt - 1: KDETH TID */
-	uint16_t gen;     /* the same for all entries of one update; the provider's packets bring it back, so that a late one finds nothing */
+	/*
+	 * the same for all entries of one update; the provider's packets bring it back, so that a late one finds
+	 * nothing
+	 */
+	uint16_t gen;
 	uint32_t len;     /* bytes; <= HFI_TID_BYTES */
 };
 #define HFI_TID_BYTES (2u << 20) /* 512 pages of 4 KiB */
@@ -303,7 +340,8 @@ struct hfi_tid {
 
 /**
  * hfi_tid_update() - Program expected receive for [@addr, +@len).
- * @list: out, in order of address; each covers HFI_TID_BYTES but the last. Return: entries; -ENOSPC not enough free, none taken.
+ * @list: out, in order of address; each covers HFI_TID_BYTES but the last. Return: entries; -ENOSPC not enough free,
+ * none taken.
  */
 int hfi_tid_update(struct hfi_ctxt *c, void *addr, size_t len, struct hfi_tid *list, int max);
 void hfi_tid_free(struct hfi_ctxt *c, const struct hfi_tid *list, int cnt);
@@ -314,13 +352,20 @@ void hfi_tid_free(struct hfi_ctxt *c, const struct hfi_tid *list, int cnt);
 int hfi_tid_hdr(struct hfi_hdr *hdr, const struct hfi_tid *tid, uint32_t off);
 /** hfi_hdr_tid() - The entry that the header of an expected packet names. */
 uint16_t hfi_hdr_tid(const struct hfi_hdr *hdr);
-/** hfi_tid_place() - Write an expected packet's payload where its TID says; @gen as the provider's packet says. Return: bytes; -ENOENT no such TID now; -ERANGE. */
+/**
+ * hfi_tid_place() - Write an expected packet's payload where its TID says; @gen as the provider's packet says. Return:
+ * bytes; -ENOENT no such TID now; -ERANGE.
+ */
 int hfi_tid_place(struct hfi_ctxt *c, const struct hfi_pkt *pkt, uint16_t gen);
 
-/* SDMA: the adapter cuts @iov into packets of @fragsize and sends them as the wire has room; memory unchanged until COMPLETE. */
+/*
+ * SDMA: the adapter cuts @iov into packets of @fragsize and sends them as the wire has room; memory unchanged until
+ * COMPLETE.
+ */
 struct hfi_sdma_req {
 	struct hfi_dst *dst;
-	struct hfi_hdr hdr;        /* template; automatic header generation: PSN + 1 and w[0] + fragsize for each packet after the first */
+	/* template; automatic header generation: PSN + 1 and w[0] + fragsize for each packet after the first */
+	struct hfi_hdr hdr;
 	const struct iovec *iov;
 	int iov_cnt;               /* <= HFI_IOV_MAX */
 	uint32_t npkts;            /* <= HFI_SDMA_PKTS */
@@ -340,7 +385,7 @@ enum hfi_sdma_status hfi_sdma_status(const struct hfi_ctxt *c, uint16_t idx, int
 /** hfi_sdma_free() - The slot's completion was read. */
 void hfi_sdma_free(struct hfi_ctxt *c, uint16_t idx);
 
-/* --- this host's own: copies between processes (not the adapter's; lossless local peers only) ----------------------- */
+/* --- this host's own: copies between processes (not the adapter's; lossless local peers only) --------------------- */
 
 enum { HFI_COPY_GET = 1, HFI_COPY_PUT = 2 }; /* rights, and the two operations */
 /** hfi_expose() - Let local peers read and/or write [@addr, +@len). @key: out, never 0. Return: 0; -ENOMEM; -ENOSPC. */
@@ -348,7 +393,8 @@ int hfi_expose(struct hfi_ctxt *c, void *addr, size_t len, unsigned rights, uint
 /** hfi_conceal() - On return nobody touches the memory. */
 void hfi_conceal(struct hfi_ctxt *c, uint32_t key);
 /**
- * hfi_copy() - Copy @len bytes between @local and [@raddr, +@len) of the peer's exposed @key; on_copy ends it exactly once if 0 is returned.
+ * hfi_copy() - Copy @len bytes between @local and [@raddr, +@len) of the peer's exposed @key; on_copy ends it exactly
+ * once if 0 is returned.
  * Return: 0; -EAGAIN; -EOPNOTSUPP not a local peer.
  */
 int hfi_copy(struct hfi_dst *dst, int op, void *local, size_t len, uint64_t raddr, uint32_t key, void *cookie);
@@ -358,11 +404,12 @@ int hfi_copy(struct hfi_dst *dst, int op, void *local, size_t len, uint64_t radd
  */
 bool hfi_copy_stop(struct hfi_ctxt *c, const void *cookie);
 
-/* --- statistics ---------------------------------------------------------------------------------------------------- */
+/* --- statistics --------------------------------------------------------------------------------------------------- */
 
 enum hfi_drop {
-	HFI_DROP_SHORT, HFI_DROP_LENGTH, HFI_DROP_LNH, HFI_DROP_DLID, HFI_DROP_SLID, HFI_DROP_PKEY, HFI_DROP_JKEY, HFI_DROP_UUID, HFI_DROP_CTXT,
-	HFI_DROP_KVER, HFI_DROP_RCVHDRQ_FULL, HFI_DROP_EGR_FULL, HFI_DROP_PORT_DOWN, HFI_DROP_NUM
+	HFI_DROP_SHORT, HFI_DROP_LENGTH, HFI_DROP_LNH, HFI_DROP_DLID, HFI_DROP_SLID, HFI_DROP_PKEY, HFI_DROP_JKEY,
+	HFI_DROP_UUID, HFI_DROP_CTXT, HFI_DROP_KVER, HFI_DROP_RCVHDRQ_FULL, HFI_DROP_EGR_FULL, HFI_DROP_PORT_DOWN,
+	HFI_DROP_NUM
 };
 extern const char *const hfi_drop_name[HFI_DROP_NUM];
 /* Monotonic; packets unless named bytes. Readable without a debug build. */
@@ -372,7 +419,8 @@ struct hfi_stats {
 	uint64_t tid_updates, tid_stale;
 	uint64_t credit_waits;          /* PIO found no credits */
 	uint64_t copy_get_bytes, copy_put_bytes;
-	uint64_t port_xmit_data, port_rcv_data; /* bytes of packets, HFI_WIRE_HDR for each header, as a real wire has them */
+	/* bytes of packets, HFI_WIRE_HDR for each header, as a real wire has them */
+	uint64_t port_xmit_data, port_rcv_data;
 	uint64_t drop[HFI_DROP_NUM];
 	struct nic_net_stats net;
 };

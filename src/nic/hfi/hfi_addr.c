@@ -34,7 +34,8 @@ int hfi_addr_of(const struct hostpart *map, uint16_t lid, uint16_t ctxt, uint16_
 	return 0;
 }
 
-int hfi_addr_who(const struct hostpart *map, const struct link_addr *addr, uint16_t *lid, uint16_t *ctxt, uint16_t *subctxt)
+int hfi_addr_who(const struct hostpart *map, const struct link_addr *addr, uint16_t *lid, uint16_t *ctxt,
+		 uint16_t *subctxt)
 {
 	uint16_t base;
 	uint32_t nr;

@@ -19,6 +19,7 @@ extern const struct hostpart_kind hfi_lid_kind;
  */
 int hfi_addr_of(const struct hostpart *map, uint16_t lid, uint16_t ctxt, uint16_t subctxt, struct link_addr *out);
 /** hfi_addr_who() - The reverse. Return: 0; -ERANGE: no LID of ours, or no port of a context. */
-int hfi_addr_who(const struct hostpart *map, const struct link_addr *addr, uint16_t *lid, uint16_t *ctxt, uint16_t *subctxt);
+int hfi_addr_who(const struct hostpart *map, const struct link_addr *addr, uint16_t *lid, uint16_t *ctxt,
+		 uint16_t *subctxt);
 
 #endif

@@ -76,7 +76,8 @@ static size_t hex(const uint8_t *bytes, size_t cnt, char *out)
 }
 
 /* Of the slot with address @slot; with @want that of a member of its group. */
-static socklen_t name_of(const struct link_addr *slot, uint32_t scope, const struct hfi_ctxt_attr *want, uint16_t jkey, struct sockaddr_un *out)
+static socklen_t name_of(const struct link_addr *slot, uint32_t scope, const struct hfi_ctxt_attr *want, uint16_t jkey,
+			 struct sockaddr_un *out)
 {
 	static const char prefix[] = NAME_PREFIX;
 	const size_t max = sizeof(out->sun_path);
@@ -123,7 +124,8 @@ static bool name_is_taken(int probe, const struct sockaddr_un *name, socklen_t l
 	return !connect(probe, (const struct sockaddr *)name, len) || errno == EPERM || errno == EPROTOTYPE;
 }
 
-static bool slot_is_taken(int probe, const struct hfi_unit_attr *unit, const struct hostpart *map, uint32_t scope, uint32_t ctxt, uint32_t sub)
+static bool slot_is_taken(int probe, const struct hfi_unit_attr *unit, const struct hostpart *map, uint32_t scope,
+			  uint32_t ctxt, uint32_t sub)
 {
 	struct sockaddr_un name;
 	struct link_addr slot;
@@ -134,7 +136,8 @@ static bool slot_is_taken(int probe, const struct hfi_unit_attr *unit, const str
 }
 
 /* The first slot of @ctxt that somebody has; -1: it is free. */
-static int ctxt_holder(int probe, const struct hfi_unit_attr *unit, const struct hostpart *map, uint32_t scope, uint32_t ctxt)
+static int ctxt_holder(int probe, const struct hfi_unit_attr *unit, const struct hostpart *map, uint32_t scope,
+		       uint32_t ctxt)
 {
 	for (int sub = 0; sub < HFI_SUBCTXT_MAX; sub++)
 		if (slot_is_taken(probe, unit, map, scope, ctxt, (uint32_t)sub))
@@ -169,7 +172,8 @@ static socklen_t lock_name(int nr, struct sockaddr_un *out)
 {
 	*out = (struct sockaddr_un){.sun_family = AF_UNIX};
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-			   (size_t)snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, NAME_PREFIX "lock-%u-%d", (unsigned)geteuid(), nr));
+			   (size_t)snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, NAME_PREFIX "lock-%u-%d",
+					    (unsigned)geteuid(), nr));
 }
 
 /*
@@ -187,15 +191,19 @@ static int lock_wait(const char *unit, const struct sockaddr_un *name, socklen_t
 	if (fd < 0)
 		return -EACCES; /* without a descriptor there is nothing to wait with */
 	if (!connect(fd, (const struct sockaddr *)name, len)) {
-		rc = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &who_len) || who.uid != geteuid() ? -EACCES : -ETIMEDOUT;
+		rc = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &who_len) || who.uid != geteuid() ? -EACCES
+												     : -ETIMEDOUT;
 		if (rc == -EACCES)
-			LOG_INFO("%s: user %u has our user's name for a lock: another one is taken", unit, (unsigned)who.uid);
+			LOG_INFO("%s: user %u has our user's name for a lock: another one is taken", unit,
+				 (unsigned)who.uid);
 		while (rc == -ETIMEDOUT && (now = clk_now_ns(NULL)) < until_ns)
 			if (poll(&pfd, 1, (int)((until_ns - now) / NS_PER_MS) + 1) > 0) /* the holder has hung up */
 				rc = 0;
 		if (rc == -ETIMEDOUT)
-			LOG_WARN("%s: process %d has been opening a shared context for long and may have been stopped: not waiting for it", unit,
-				 (int)who.pid);
+			LOG_WARN(
+				"%s: process %d has been opening a shared context for long and may have been stopped: "
+				"not waiting for it",
+				unit, (int)who.pid);
 	} else if (errno == EAGAIN) { /* the holder's queue of those who wait is full */
 		rc = -EACCES;
 	}
@@ -261,7 +269,8 @@ static int want_check(const struct hfi_assign_attr *attr)
 	const struct hfi_ctxt_attr *w = attr->want;
 
 	if (u->state != HFI_PORT_ACTIVE) {
-		LOG_WARN("%s: the port is %s, not ACTIVE; SOFTFABRIC_OPX=\"state=active\" would change it", u->name, state_name(u->state));
+		LOG_WARN("%s: the port is %s, not ACTIVE; SOFTFABRIC_OPX=\"state=active\" would change it", u->name,
+			 state_name(u->state));
 		return -ENETDOWN;
 	}
 	if (!attr->port_is_up) {
@@ -273,7 +282,8 @@ static int want_check(const struct hfi_assign_attr *attr)
 		return -EINVAL;
 	}
 	if (w->ctxt >= 0 && (uint32_t)w->ctxt >= u->nctxts) {
-		LOG_WARN("%s: there is no context %d: %u in all (SOFTFABRIC_OPX=\"contexts=...\")", u->name, w->ctxt, u->nctxts);
+		LOG_WARN("%s: there is no context %d: %u in all (SOFTFABRIC_OPX=\"contexts=...\")", u->name, w->ctxt,
+			 u->nctxts);
 		return -EINVAL;
 	}
 	if (w->sl >= HFI_SL_MAX) {
@@ -302,8 +312,10 @@ static int pkey_check(const struct hfi_unit_attr *u, uint16_t pkey)
 			return 0;
 		at += (size_t)snprintf(list + at, sizeof(list) - at, "%s0x%04x", i ? "," : "", u->pkeys[i]);
 	}
-	LOG_WARN("%s: P_Key 0x%04x is not in the port's table, which has %s; SOFTFABRIC_OPX=\"pkeys=%s,0x%04x\" would add it", u->name, pkey, list, list,
-		 pkey);
+	LOG_WARN(
+		"%s: P_Key 0x%04x is not in the port's table, which has %s; SOFTFABRIC_OPX=\"pkeys=%s,0x%04x\" would "
+		"add it",
+		u->name, pkey, list, list, pkey);
 	return -ENOENT;
 }
 
@@ -313,8 +325,10 @@ void hfi_sl_path(const struct hfi_unit_attr *unit, uint8_t sl, uint8_t *sc, uint
 	*vl = unit->sc2vl[*sc % HFI_SL_MAX];
 	if (*sc != SC_VL_MANAGE && *vl != SC_VL_MANAGE)
 		return;
-	LOG_WARN("%s: service level %u leads to SC %u and VL %u, but 15 is for management only: SC %u and VL %u are used", unit->name, sl, *sc, *vl,
-		 *sc == SC_VL_MANAGE ? 0 : *sc, 0);
+	LOG_WARN(
+		"%s: service level %u leads to SC %u and VL %u, but 15 is for management only: SC %u and VL %u are "
+		"used",
+		unit->name, sl, *sc, *vl, *sc == SC_VL_MANAGE ? 0 : *sc, 0);
 	if (*sc == SC_VL_MANAGE)
 		*sc = 0;
 	*vl = 0;
@@ -430,7 +444,8 @@ static bool is_group(const struct search *s, uint32_t ctxt)
 
 	for (uint16_t sub = 0; sub < a->want->subctxt_cnt; sub++)
 		if (!hfi_addr_of(a->map, a->unit->lid, (uint16_t)ctxt, sub, &slot) &&
-		    name_is_taken(s->probe, &name, name_of(&slot, a->scope, a->want, a->jkey, &name)) && is_ours(s, &slot))
+		    name_is_taken(s->probe, &name, name_of(&slot, a->scope, a->want, a->jkey, &name)) &&
+		    is_ours(s, &slot))
 			return true;
 	return false;
 }
@@ -500,7 +515,8 @@ static const char *holders_text(const struct holders *h, char out[HOLDERS_TEXT])
 
 	*out = '\0';
 	for (unsigned i = 0; i < h->cnt; i++)
-		at += (size_t)snprintf(out + at, len - at, "%sprocess %d has %u", i ? ", " : "", h->list[i].pid, h->list[i].ctxts);
+		at += (size_t)snprintf(out + at, len - at, "%sprocess %d has %u", i ? ", " : "", h->list[i].pid,
+				       h->list[i].ctxts);
 	if (h->unknown)
 		at += (size_t)snprintf(out + at, len - at, "%sothers have %u", at ? ", " : "", h->unknown);
 	if (h->strange)
@@ -518,20 +534,25 @@ static void busy_log(const struct search *s)
 	if (s->group >= 0) {
 		for (uint16_t sub = 0; sub < a->want->subctxt_cnt; sub++)
 			holder_add(a, &h, (uint32_t)s->group, sub);
-		LOG_WARN("%s: all %u sub-contexts of context %d, which is shared by this job, are held: %s; another subctxt_id begins another context",
-			 u->name, a->want->subctxt_cnt, s->group, holders_text(&h, text));
+		LOG_WARN(
+			"%s: all %u sub-contexts of context %d, which is shared by this job, are held: %s; another "
+			"subctxt_id begins another context",
+			u->name, a->want->subctxt_cnt, s->group, holders_text(&h, text));
 		return;
 	}
 	for (uint32_t ctxt = s->first; ctxt < s->end; ctxt++)
 		holder_add(a, &h, ctxt, (uint32_t)MAX(ctxt_holder(s->probe, u, a->map, a->scope, ctxt), 0));
 	if (a->want->ctxt >= 0)
-		LOG_INFO("%s: context %d is held: %s; -1 takes any that is free", u->name, a->want->ctxt, holders_text(&h, text));
-	else if (u->nctxts < HFI_CTXT_MAX)
-		LOG_WARN("%s: no free context: all %u are held: %s; SOFTFABRIC_OPX=\"contexts=%u\" gives more, \"units=...\" another adapter", u->name,
-			 u->nctxts, holders_text(&h, text), HFI_CTXT_MAX);
-	else
-		LOG_WARN("%s: no free context: all %u are held: %s; SOFTFABRIC_OPX=\"units=...\" gives another adapter", u->name, u->nctxts,
+		LOG_INFO("%s: context %d is held: %s; -1 takes any that is free", u->name, a->want->ctxt,
 			 holders_text(&h, text));
+	else if (u->nctxts < HFI_CTXT_MAX)
+		LOG_WARN(
+			"%s: no free context: all %u are held: %s; SOFTFABRIC_OPX=\"contexts=%u\" gives more, "
+			"\"units=...\" another adapter",
+			u->name, u->nctxts, holders_text(&h, text), HFI_CTXT_MAX);
+	else
+		LOG_WARN("%s: no free context: all %u are held: %s; SOFTFABRIC_OPX=\"units=...\" gives another adapter",
+			 u->name, u->nctxts, holders_text(&h, text));
 }
 
 int hfi_assign_open(const struct hfi_assign_attr *attr, struct hfi_claim *claim)

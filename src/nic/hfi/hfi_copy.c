@@ -4,7 +4,8 @@
 
 #include <errno.h>
 
-static_assert((int)HFI_COPY_GET == (int)LINK_GET && (int)HFI_COPY_PUT == (int)LINK_PUT, "rights and operations are the link's");
+static_assert((int)HFI_COPY_GET == (int)LINK_GET && (int)HFI_COPY_PUT == (int)LINK_PUT,
+	      "rights and operations are the link's");
 
 int hfi_expose(struct hfi_ctxt *c, void *addr, size_t len, unsigned rights, uint32_t *key)
 {

@@ -48,7 +48,8 @@ struct hfi_dst *hfi_dst_of(struct hfi_ctxt *c, struct link_peer *peer)
 
 	if (dst)
 		return dst;
-	if (hfi_addr_who(&c->hfi->map, link_peer_addr(peer), &lid, &rx, &subctxt) || link_peer_get(c->claim.port, link_peer_addr(peer), &peer))
+	if (hfi_addr_who(&c->hfi->map, link_peer_addr(peer), &lid, &rx, &subctxt) ||
+	    link_peer_get(c->claim.port, link_peer_addr(peer), &peer))
 		return NULL;
 	return dst_new(c, peer, lid, rx, subctxt);
 }
@@ -66,8 +67,9 @@ int hfi_dst_get(struct hfi_ctxt *c, uint16_t lid, uint8_t rx, struct hfi_dst **o
 	rc = hfi_addr_of(&c->hfi->map, lid, rx, 0, &addr);
 	if (rc) {
 		LOG_WARN("%s: no host has LID %#x: %s", c->hfi->attr.name, lid,
-			 c->hfi->map.loop ? "between hosts set SOFTFABRIC_NET=\"if=...\" to an interface, an address or auto"
-					  : "see the keys net and map of SOFTFABRIC_NET");
+			 c->hfi->map.loop
+				 ? "between hosts set SOFTFABRIC_NET=\"if=...\" to an interface, an address or auto"
+				 : "see the keys net and map of SOFTFABRIC_NET");
 		return rc;
 	}
 	rc = link_peer_get(c->claim.port, &addr, &peer);

@@ -14,12 +14,13 @@
 /*
  * Theory of operation
  *
- * A context is one link port of class RAW. A packet is one link frame, header first. A destination is what a link peer's user pointer points to, so
- * that a packet finds it without a look-up; it knows what the headers of its packets must say (struct hfi_door).
+ * A context is one link port of class RAW. A packet is one link frame, header first. A destination is what a link
+ * peer's user pointer points to, so that a packet finds it without a look-up; it knows what the headers of its packets
+ * must say (struct hfi_door).
  *
- * hfi_ctxt_poll() sets @is_polling, and only while it runs are packets shown as a matter of course. When anybody else polls the port (the adapter
- * thread; the drain of a port that closes), on_service is asked and the packet is parked if it is not taken. Parked packets and the
- * end of their sender form one line in order of arrival.
+ * hfi_ctxt_poll() sets @is_polling, and only while it runs are packets shown as a matter of course. When anybody else
+ * polls the port (the adapter thread; the drain of a port that closes), on_service is asked and the packet is parked if
+ * it is not taken. Parked packets and the end of their sender form one line in order of arrival.
  */
 
 /* A packet in the receive header queue with its eager bytes, or the end of a destination. */
@@ -118,7 +119,10 @@ struct hfi {
 
 /* --- hfi_dst.c --- */
 
-/** hfi_dst_of() - The destination that @peer is, made if need be, without a reference for the caller. NULL: no memory, or not an address of a context. */
+/**
+ * hfi_dst_of() - The destination that @peer is, made if need be, without a reference for the caller. NULL: no memory,
+ * or not an address of a context.
+ */
 struct hfi_dst *hfi_dst_of(struct hfi_ctxt *c, struct link_peer *peer);
 /** hfi_dst_free() - The last reference is gone. */
 void hfi_dst_free(struct hfi_dst *dst);
@@ -143,8 +147,12 @@ void hfi_rx_drop(struct hfi_ctxt *c);
 
 /* --- hfi_tx.c --- */
 
-/** hfi_tx_send() - One packet, @hdr complete but for what the packet's length is; @len: of @iov. Return: 0; as link_send(); -ENETDOWN. */
-int hfi_tx_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt, size_t len);
+/**
+ * hfi_tx_send() - One packet, @hdr complete but for what the packet's length is; @len: of @iov. Return: 0; as
+ * link_send(); -ENETDOWN.
+ */
+int hfi_tx_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt,
+		size_t len);
 
 /* --- hfi_sdma.c --- */
 

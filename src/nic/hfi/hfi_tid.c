@@ -40,9 +40,11 @@ int hfi_tid_update(struct hfi_ctxt *c, void *addr, size_t len, struct hfi_tid *l
 		struct hfi_tid_row *row = &c->tid[c->tid_free];
 		size_t off = i * HFI_TID_BYTES;
 
-		list[i] = (struct hfi_tid){.idx = c->tid_free, .gen = gen, .len = (uint32_t)MIN(len - off, (size_t)HFI_TID_BYTES)};
+		list[i] = (struct hfi_tid){.idx = c->tid_free, .gen = gen,
+					   .len = (uint32_t)MIN(len - off, (size_t)HFI_TID_BYTES)};
 		c->tid_free = row->next;
-		*row = (struct hfi_tid_row){.addr = (uint8_t *)addr + off, .len = list[i].len, .gen = gen, .next = TID_NONE, .is_used = true};
+		*row = (struct hfi_tid_row){.addr = (uint8_t *)addr + off, .len = list[i].len, .gen = gen,
+					    .next = TID_NONE, .is_used = true};
 	}
 	c->tid_left -= (uint16_t)cnt;
 	c->stats.tid_updates++;
@@ -70,7 +72,8 @@ int hfi_tid_hdr(struct hfi_hdr *hdr, const struct hfi_tid *tid, uint32_t off)
 
 	if (off % unit || off / unit > HFI_KDETH_OFF)
 		return -EINVAL;
-	hdr->kdeth = le32_put(off / unit | (is_small ? 0 : HFI_KDETH_OM) | (uint32_t)tid->idx << 16 | HFI_KDETH_CTRL | HFI_KVER);
+	hdr->kdeth = le32_put(off / unit | (is_small ? 0 : HFI_KDETH_OM) | (uint32_t)tid->idx << 16 | HFI_KDETH_CTRL |
+			      HFI_KVER);
 	return 0;
 }
 

@@ -19,7 +19,8 @@ static inline int tx_check(struct hfi_ctxt *c, const struct hfi_dst *dst)
 	return hfi_port_is_up(c->hfi) || link_peer_is_local(dst->peer) ? 0 : -ENETDOWN;
 }
 
-int hfi_tx_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt, size_t len)
+int hfi_tx_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, const struct iovec *iov, int iov_cnt,
+		size_t len)
 {
 	uint32_t head = hfi_hdr_len(hdr);
 	int rc = tx_check(c, dst);
@@ -31,8 +32,8 @@ int hfi_tx_send(struct hfi_ctxt *c, struct hfi_dst *dst, struct hfi_hdr *hdr, co
 }
 
 /* These two are part of each small message: inline, whatever else its module has. */
-inline __attribute__((always_inline)) struct hfi_hdr *hfi_pio_begin(struct hfi_ctxt *c, struct hfi_dst *dst, size_t head,
-								     size_t len)
+inline __attribute__((always_inline)) struct hfi_hdr *hfi_pio_begin(struct hfi_ctxt *c, struct hfi_dst *dst,
+								    size_t head, size_t len)
 {
 	lock_assert_held(c->hfi->lock);
 	assert(len <= c->info.mtu);

@@ -68,12 +68,16 @@ static int room_check(const struct room *room, char *err, size_t err_len)
 	const uint64_t blocks = 1 + room->mtu / HFI_PIO_BLOCK;
 
 	if (!IS_POW2(room->mtu))
-		return conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": mtu=%llu is not one of 2048, 4096, 8192", (unsigned long long)room->mtu);
+		return conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": mtu=%llu is not one of 2048, 4096, 8192",
+				   (unsigned long long)room->mtu);
 	if (room->credits < blocks)
-		return conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": credits=%llu hold no packet of mtu=%llu bytes: at least %llu",
-				   (unsigned long long)room->credits, (unsigned long long)room->mtu, (unsigned long long)blocks);
+		return conf_refuse(-EINVAL, err, err_len,
+				   ROOM_ENV ": credits=%llu hold no packet of mtu=%llu bytes: at least %llu",
+				   (unsigned long long)room->credits, (unsigned long long)room->mtu,
+				   (unsigned long long)blocks);
 	if (room->rcvhdrq % 32)
-		return conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": rcvhdrq=%llu is not a multiple of 32", (unsigned long long)room->rcvhdrq);
+		return conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": rcvhdrq=%llu is not a multiple of 32",
+				   (unsigned long long)room->rcvhdrq);
 	return 0;
 }
 
@@ -147,8 +151,8 @@ static int numa_parse(const char *list, int unit, int *out, char *err, size_t er
 	entry_at(list, unit, item);
 	if (*item && !conf_long(item, -1, NUMA_MAX, &node))
 		return conf_refuse(-EINVAL, err, err_len,
-				   ROOM_ENV ": numa=%.60s: %.40s is not a NUMA node from 0 to %d, or -1 for unknown", list, item,
-				   NUMA_MAX);
+				   ROOM_ENV ": numa=%.60s: %.40s is not a NUMA node from 0 to %d, or -1 for unknown",
+				   list, item, NUMA_MAX);
 	*out = (int)node;
 	return 0;
 }
@@ -161,9 +165,11 @@ static int pkeys_parse(const char *list, struct hfi_unit_attr *u, char *err, siz
 	snprintf(text, sizeof(text), "%s", list);
 	while ((item = entry_next(&rest))) {
 		if (u->pkey_cnt == HFI_PKEY_MAX || !conf_long(item, 1, UINT16_MAX, &pkey))
-			return conf_refuse(-EINVAL, err, err_len,
-					   ROOM_ENV ": pkeys=%.60s is not one to %u P_Keys from 0x1 to 0xffff, such as 0x8001,0x8002",
-					   list, HFI_PKEY_MAX);
+			return conf_refuse(
+				-EINVAL, err, err_len,
+				ROOM_ENV
+				": pkeys=%.60s is not one to %u P_Keys from 0x1 to 0xffff, such as 0x8001,0x8002",
+				list, HFI_PKEY_MAX);
 		u->pkeys[u->pkey_cnt++] = (uint16_t)pkey;
 	}
 	return 0;
@@ -181,9 +187,10 @@ static int pairs_parse(const char *key, const char *list, long max, uint8_t tab[
 		if (to)
 			*to++ = '\0';
 		if (!to || !conf_long(item, 0, HFI_SL_MAX - 1, &from) || !conf_long(to, 0, max, &value))
-			return conf_refuse(-EINVAL, err, err_len,
-					   ROOM_ENV ": %s=%.60s is not FROM:TO,..., such as 3:%s with FROM up to %d, TO up to %ld", key,
-					   list, max == SC_MANAGE ? "2" : "5", HFI_SL_MAX - 1, max);
+			return conf_refuse(
+				-EINVAL, err, err_len,
+				ROOM_ENV ": %s=%.60s is not FROM:TO,..., such as 3:%s with FROM up to %d, TO up to %ld",
+				key, list, max == SC_MANAGE ? "2" : "5", HFI_SL_MAX - 1, max);
 		tab[from] = (uint8_t)value;
 	}
 	return 0;
@@ -202,8 +209,9 @@ static int tables_fill(const struct room *room, struct hfi_unit_attr *u, char *e
 		return -EINVAL;
 	for (unsigned i = 0; i < HFI_SL_MAX; i++)
 		if (u->sc2vl[i] >= DATA_VL_CNT && u->sc2vl[i] != SC_MANAGE)
-			return conf_refuse(-EINVAL, err, err_len, ROOM_ENV ": sc2vl=%.60s: VL %u is none of 0 to %u and 15", room->sc2vl, u->sc2vl[i],
-					   DATA_VL_CNT - 1);
+			return conf_refuse(-EINVAL, err, err_len,
+					   ROOM_ENV ": sc2vl=%.60s: VL %u is none of 0 to %u and 15", room->sc2vl,
+					   u->sc2vl[i], DATA_VL_CNT - 1);
 	return 0;
 }
 

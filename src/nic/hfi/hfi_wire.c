@@ -34,7 +34,8 @@ static bool bytes_eq(const void *a, const void *b, size_t len)
 	return !memcmp(a, b, len);
 }
 
-enum hfi_drop hfi_door_check(const struct hfi_door *door, const struct hfi_hdr *h, uint32_t payload, enum hfi_rcv_type *type)
+enum hfi_drop hfi_door_check(const struct hfi_door *door, const struct hfi_hdr *h, uint32_t payload,
+			     enum hfi_rcv_type *type)
 {
 	uint32_t kdeth = le32_get(h->kdeth);
 	struct hfi_hdr want;

@@ -99,12 +99,14 @@ void hfi_door_init(struct hfi_door *door, const struct hfi_hdr *like);
  */
 static inline uint64_t hfi_door_label(const struct hfi_hdr *like)
 {
-	return 1ull << 48 | (uint64_t)be16_get(like->pkey) << 32 | (uint32_t)le16_get(like->hcrc) << 16 | le16_get(like->jkey);
+	return 1ull << 48 | (uint64_t)be16_get(like->pkey) << 32 | (uint32_t)le16_get(like->hcrc) << 16 |
+	       le16_get(like->jkey);
 }
 
 #define HFI_DOOR_PASS HFI_DROP_NUM
 /** hfi_door_check() - The same for all packets. Return: HFI_DOOR_PASS and @type; else why it is dropped. */
-enum hfi_drop hfi_door_check(const struct hfi_door *door, const struct hfi_hdr *h, uint32_t payload, enum hfi_rcv_type *type);
+enum hfi_drop hfi_door_check(const struct hfi_door *door, const struct hfi_hdr *h, uint32_t payload,
+			     enum hfi_rcv_type *type);
 
 /** hfi_wire_hcrc() - 16 bits of a hash of the job's UUID. */
 uint16_t hfi_wire_hcrc(const uint8_t uuid[16]);

@@ -65,7 +65,8 @@ struct cxi_addr {
 static_assert(sizeof(struct cxi_addr) == CXI_ADDR_LEN, "cxi address");
 static inline struct cxi_addr cxi_addr_make(uint32_t nic, uint16_t pid, uint16_t vni)
 {
-	return (struct cxi_addr){.pid_nic = le32_put((uint32_t)(pid & 0x1ff) | (nic & 0xfffff) << 9), .vni = le16_put(vni)};
+	return (struct cxi_addr){.pid_nic = le32_put((uint32_t)(pid & 0x1ff) | (nic & 0xfffff) << 9),
+				 .vni = le16_put(vni)};
 }
 static inline uint16_t cxi_addr_pid(const struct cxi_addr *a) { return (uint16_t)(le32_get(a->pid_nic) & 0x1ff); }
 static inline uint32_t cxi_addr_nic(const struct cxi_addr *a) { return le32_get(a->pid_nic) >> 9 & 0xfffff; }
@@ -75,7 +76,8 @@ const char *cxi_addr_str(const struct cxi_addr *a, char *buf, size_t *len); /* f
 struct cxi_key { uint32_t svc_id; uint16_t vni; uint16_t pad; };
 static_assert(sizeof(struct cxi_key) == 8, "cxi_auth_key");
 /** cxi_key_default() - SLINGSHOT_*, then services, then FI_CXI_DEFAULT_VNI. 0; -FI_EACCES with one sentence in @why. */
-int cxi_key_default(int dev_idx, const struct cassini_devinfo *info, const struct cxi_params *p, struct cxi_key *out, char *why, size_t why_len);
+int cxi_key_default(int dev_idx, const struct cassini_devinfo *info, const struct cxi_params *p, struct cxi_key *out,
+		    char *why, size_t why_len);
 /** cxi_key_check() - 0; -FI_EINVAL size or service; -FI_EACCES (logged why). @key: as in auth_key attributes. */
 int cxi_key_check(int dev_idx, const void *key, size_t len, struct cxi_key *out);
 /**
@@ -270,7 +272,8 @@ struct cxi_portal {
 /**
  * cxi_portal_open() - @pid: CASSINI_PID_ANY or one. 0; -FI_EADDRINUSE; -FI_EACCES; -FI_ENOSPC; -FI_ENOMEM. Lock held.
  */
-int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cnt, uint16_t pid, struct cxi_ep *ep, struct cxi_portal **out);
+int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cnt, uint16_t pid, struct cxi_ep *ep,
+		    struct cxi_portal **out);
 void cxi_portal_close(struct cxi_portal *p); /* contexts and regions are gone; drains; NULL is fine. Lock held. */
 /** cxi_portal_progress() - Poll its Domains, drain its EQs, run timers. Return: events. */
 int cxi_portal_progress(struct cxi_portal *p);
@@ -497,8 +500,8 @@ void cxi_rnr_fini(struct cxi_txc *t);                   /* those that wait vanis
 
 /* --- RX context (cxi_rxc.c, cxi_recv.c, cxi_ux.c, cxi_fc.c) -------------------------------------- */
 enum cxi_rxc_state {
-	CXI_RXC_DISABLED, CXI_RXC_ENABLED, CXI_RXC_ENABLED_SOFTWARE, CXI_RXC_PENDING_DISABLE, CXI_RXC_PENDING_SOFTWARE, CXI_RXC_ONLOAD,
-	CXI_RXC_ONLOAD_REENABLE, CXI_RXC_FLOW_CONTROL, CXI_RXC_STATE_NUM
+	CXI_RXC_DISABLED, CXI_RXC_ENABLED, CXI_RXC_ENABLED_SOFTWARE, CXI_RXC_PENDING_DISABLE, CXI_RXC_PENDING_SOFTWARE,
+	CXI_RXC_ONLOAD, CXI_RXC_ONLOAD_REENABLE, CXI_RXC_FLOW_CONTROL, CXI_RXC_STATE_NUM
 };
 struct cxi_buf;
 struct cxi_rx;
@@ -554,7 +557,8 @@ struct cxi_rxc {
 	uint64_t append_retries;         /* RNR: receives whose entry did not fit at first */
 };
 int cxi_rxc_open(struct cxi_domain *d, struct cxi_ep *ep, unsigned idx, size_t size, struct cxi_rxc **out);
-int cxi_rxc_map(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx); /* and enables the PTE the first time. 0; -FI_ENOSPC ... */
+/* and enables the PTE the first time. 0; -FI_ENOSPC ... */
+int cxi_rxc_map(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx);
 void cxi_rxc_unmap(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx);
 void cxi_rxc_close(struct cxi_rxc *r); /* posted receives vanish without completions */
 int cxi_rxc_timers(struct cxi_rxc *r);
@@ -666,12 +670,13 @@ ssize_t cxi_amo_common(struct cxi_ep *ep, const struct cxi_amo_args *a);
  * cxi_amo_from_msg() - The arguments of the message forms; @fetch and @compare may be NULL. 0; -FI_EINVAL;
  * -FI_EBADFLAGS.
  */
-int cxi_amo_from_msg(const struct fi_msg_atomic *msg, const struct fi_msg_fetch *fetch, const struct fi_msg_compare *compare, uint64_t flags,
-		     struct cxi_amo_args *out);
+int cxi_amo_from_msg(const struct fi_msg_atomic *msg, const struct fi_msg_fetch *fetch,
+		     const struct fi_msg_compare *compare, uint64_t flags, struct cxi_amo_args *out);
 /** cxi_cntr_count() - @ok operations of @bytes in all, or @err failures. NULL is fine. Lock held. */
 void cxi_cntr_count(struct kit_cntr *c, uint64_t bytes, uint64_t ok, uint64_t err);
 int cxi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr, void *context);
-int cxi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags);
+int cxi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op, struct fi_atomic_attr *attr,
+		     uint64_t flags);
 /** cxi_queue_work() - fi_control(FI_QUEUE_WORK). cxi_flush_work(): FI_FLUSH_WORK. Lock held. */
 struct fi_deferred_work;
 int cxi_queue_work(struct cxi_domain *d, struct fi_deferred_work *work);
@@ -692,7 +697,8 @@ int cxi_domain_control(struct fid *fid, int command, void *arg);
 void cxi_telemetry_start(struct cxi_domain *d);
 void cxi_telemetry_print(struct cxi_domain *d);
 
-int cxi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info);
+int cxi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
+		struct fi_info **info);
 int cxi_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
 int cxi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain, void *context);
 int cxi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);

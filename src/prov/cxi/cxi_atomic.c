@@ -12,11 +12,11 @@
 
 #define TYPES (FI_UINT128 + 1)
 static const uint8_t type_of[TYPES] = {
-	[FI_INT8] = CASSINI_T_I8,	    [FI_UINT8] = CASSINI_T_U8,		 [FI_INT16] = CASSINI_T_I16,   [FI_UINT16] = CASSINI_T_U16,
-	[FI_INT32] = CASSINI_T_I32,	    [FI_UINT32] = CASSINI_T_U32,	 [FI_INT64] = CASSINI_T_I64,   [FI_UINT64] = CASSINI_T_U64,
-	[FI_FLOAT] = CASSINI_T_F32,	    [FI_DOUBLE] = CASSINI_T_F64,	 [FI_FLOAT_COMPLEX] = CASSINI_T_CF32,
-	[FI_DOUBLE_COMPLEX] = CASSINI_T_CF64, [FI_LONG_DOUBLE] = CASSINI_T_NUM, [FI_LONG_DOUBLE_COMPLEX] = CASSINI_T_NUM,
-	[FI_INT128] = CASSINI_T_U128,	    [FI_UINT128] = CASSINI_T_U128,
+	[FI_INT8] = CASSINI_T_I8, [FI_UINT8] = CASSINI_T_U8, [FI_INT16] = CASSINI_T_I16, [FI_UINT16] = CASSINI_T_U16,
+	[FI_INT32] = CASSINI_T_I32, [FI_UINT32] = CASSINI_T_U32, [FI_INT64] = CASSINI_T_I64,
+	[FI_UINT64] = CASSINI_T_U64, [FI_FLOAT] = CASSINI_T_F32, [FI_DOUBLE] = CASSINI_T_F64,
+	[FI_FLOAT_COMPLEX] = CASSINI_T_CF32, [FI_DOUBLE_COMPLEX] = CASSINI_T_CF64, [FI_LONG_DOUBLE] = CASSINI_T_NUM,
+	[FI_LONG_DOUBLE_COMPLEX] = CASSINI_T_NUM, [FI_INT128] = CASSINI_T_U128, [FI_UINT128] = CASSINI_T_U128,
 };
 
 /* Which datatypes (bit per enum fi_datatype) an operation takes, and in which of the three call families. */
@@ -58,7 +58,8 @@ static int valid(enum fi_datatype type, enum fi_op op, uint8_t family)
 	return op_tab[op].types & BIT(type) && op_tab[op].families & family ? 0 : -FI_EOPNOTSUPP;
 }
 
-int cxi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags)
+int cxi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_op op, struct fi_atomic_attr *attr,
+		     uint64_t flags)
 {
 	uint8_t family = flags & FI_FETCH_ATOMIC ? FETCH : flags & FI_COMPARE_ATOMIC ? COMPARE : PLAIN;
 	int ret;
@@ -94,7 +95,8 @@ static int args_check(const struct cxi_amo_args *a)
  */
 static void read_as_integer(struct cassini_cmd *cmd)
 {
-	static const uint8_t same_size[9] = {[1] = CASSINI_T_U8, [2] = CASSINI_T_U16, [4] = CASSINI_T_U32, [8] = CASSINI_T_U64};
+	static const uint8_t same_size[9] = {
+		[1] = CASSINI_T_U8, [2] = CASSINI_T_U16, [4] = CASSINI_T_U32, [8] = CASSINI_T_U64};
 
 	if (cmd->request_len <= 8) {
 		cmd->atomic_type = same_size[cmd->request_len];
@@ -154,8 +156,8 @@ ssize_t cxi_amo_common(struct cxi_ep *ep, const struct cxi_amo_args *a)
 
 /* --- the calls ----------------------------------------------------------------------------------- */
 
-int cxi_amo_from_msg(const struct fi_msg_atomic *msg, const struct fi_msg_fetch *fetch, const struct fi_msg_compare *compare, uint64_t flags,
-		     struct cxi_amo_args *out)
+int cxi_amo_from_msg(const struct fi_msg_atomic *msg, const struct fi_msg_fetch *fetch,
+		     const struct fi_msg_compare *compare, uint64_t flags, struct cxi_amo_args *out)
 {
 	bool reads = msg && msg->op == FI_ATOMIC_READ;
 
@@ -165,7 +167,8 @@ int cxi_amo_from_msg(const struct fi_msg_atomic *msg, const struct fi_msg_fetch 
 		return -FI_EINVAL;
 	if (fetch && (fetch->iov_count != 1 || !fetch->msg_iov || fetch->msg_iov->count != 1))
 		return -FI_EINVAL;
-	if (compare && (compare->iov_count != 1 || !compare->msg_iov || compare->msg_iov->count != 1 || !compare->msg_iov->addr))
+	if (compare &&
+	    (compare->iov_count != 1 || !compare->msg_iov || compare->msg_iov->count != 1 || !compare->msg_iov->addr))
 		return -FI_EINVAL;
 	if (flags & FI_CXI_PCIE_AMO)
 		return -FI_EOPNOTSUPP; /* needs an adapter whose PCIe operations were remapped */
@@ -192,8 +195,8 @@ static ssize_t call(struct fid_ep *fid, const struct kit_atomic_req *req)
 {
 	struct cxi_ep *ep = cxi_ep_of(fid);
 	struct cxi_amo_args a;
-	ssize_t ret = cxi_amo_from_msg(req->msg, req->kind == KIT_ATOMIC_BASE ? NULL : &req->res, req->kind == KIT_ATOMIC_COMPARE ? &req->cmp : NULL,
-				       req->flags, &a);
+	ssize_t ret = cxi_amo_from_msg(req->msg, req->kind == KIT_ATOMIC_BASE ? NULL : &req->res,
+				       req->kind == KIT_ATOMIC_COMPARE ? &req->cmp : NULL, req->flags, &a);
 
 	ret = ret ? ret : cxi_tx_state(ep);
 	if (unlikely(ret))

@@ -42,8 +42,8 @@ static int av_check(struct kit_av *kav, const void *addr)
 	(void)kav;
 	memcpy(&a, addr, sizeof(a));
 	if (cxi_addr_pid(&a) == CASSINI_PID_ANY || le32_get(a.pid_nic) >> 29) {
-		LOG_WARN("address %#x refused: PID %u is not one of 0 to %u, or reserved bits are set", le32_get(a.pid_nic), cxi_addr_pid(&a),
-			 CASSINI_PID_CNT - 1);
+		LOG_WARN("address %#x refused: PID %u is not one of 0 to %u, or reserved bits are set",
+			 le32_get(a.pid_nic), cxi_addr_pid(&a), CASSINI_PID_CNT - 1);
 		return -FI_EINVAL;
 	}
 	return 0;
@@ -79,9 +79,10 @@ static int av_insertsvc(struct kit_av *kav, const char *node, const char *servic
 	struct cxi_addr a;
 
 	(void)kav;
-	if (!*node || *end_node || nic > CASSINI_NIC_MAX || (service && (!*service || *end_svc)) || pid >= CASSINI_PID_CNT) {
-		LOG_WARN("node \"%s\" service \"%s\" refused: a NIC address of 20 bits and a PID below %u are wanted", node, service ? service : "",
-			 CASSINI_PID_CNT);
+	if (!*node || *end_node || nic > CASSINI_NIC_MAX || (service && (!*service || *end_svc)) ||
+	    pid >= CASSINI_PID_CNT) {
+		LOG_WARN("node \"%s\" service \"%s\" refused: a NIC address of 20 bits and a PID below %u are wanted",
+			 node, service ? service : "", CASSINI_PID_CNT);
 		return -FI_EINVAL;
 	}
 	a = cxi_addr_make((uint32_t)nic, (uint16_t)pid, 0);
@@ -268,9 +269,12 @@ static int key_insert(struct cxi_av *av, const struct cxi_key *key, fi_addr_t *o
 		if (!av->key_used[i])
 			place = i;
 	}
-	if (place < 0 || (size_t)cxi_av_keys(av, (struct cxi_key[CXI_AUTH_KEY_MAX]){0}) >= domain_of(av)->max_ep_auth_key) {
-		LOG_WARN("authorisation key refused: the address vector has %zu already, as many as the domain's max_ep_auth_key allows",
-			 domain_of(av)->max_ep_auth_key);
+	if (place < 0 ||
+	    (size_t)cxi_av_keys(av, (struct cxi_key[CXI_AUTH_KEY_MAX]){0}) >= domain_of(av)->max_ep_auth_key) {
+		LOG_WARN(
+			"authorisation key refused: the address vector has %zu already, as many as the domain's "
+			"max_ep_auth_key allows",
+			domain_of(av)->max_ep_auth_key);
 		return -FI_ENOSPC;
 	}
 	av->key[place] = *key;
@@ -280,7 +284,8 @@ static int key_insert(struct cxi_av *av, const struct cxi_key *key, fi_addr_t *o
 	return 0;
 }
 
-static int av_insert_auth_key(struct fid_av *fid, const void *auth_key, size_t auth_key_size, fi_addr_t *fi_addr, uint64_t flags)
+static int av_insert_auth_key(struct fid_av *fid, const void *auth_key, size_t auth_key_size, fi_addr_t *fi_addr,
+			      uint64_t flags)
 {
 	struct cxi_av *av = container_of(fid, struct cxi_av, kit.fid);
 	struct cxi_key key;
@@ -419,7 +424,8 @@ static int attr_check(const struct cxi_domain *d, const struct fi_av_attr *attr)
 		why = "FI_SYMMETRIC excludes authorisation keys and user IDs";
 	if (!why)
 		return 0;
-	LOG_WARN("address vector refused (flags %#llx, rx_ctx_bits %d): %s", (unsigned long long)attr->flags, attr->rx_ctx_bits, why);
+	LOG_WARN("address vector refused (flags %#llx, rx_ctx_bits %d): %s", (unsigned long long)attr->flags,
+		 attr->rx_ctx_bits, why);
 	return -FI_EINVAL;
 }
 
@@ -429,7 +435,8 @@ static int av_init(struct cxi_av *av, struct cxi_domain *d, struct fi_av_attr *a
 	int ret = 0;
 
 	if (attr->name) {
-		ret = cxi_av_shm_open(d->info.name, attr->name, attr->flags & FI_READ, attr->count, attr->map_addr, &av->shared);
+		ret = cxi_av_shm_open(d->info.name, attr->name, attr->flags & FI_READ, attr->count, attr->map_addr,
+				      &av->shared);
 		if (ret)
 			return ret;
 		a.count = 0;
@@ -478,7 +485,8 @@ int cxi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 	av->has_user_id = attr->flags & KIT_AV_USER_ID;
 	if (attr->flags & FI_SYMMETRIC) /* a promise that lets the adapter match by rank */
 		LOG_INFO("FI_SYMMETRIC is accepted and has no effect: the soft adapter matches by address");
-	av->kit.allowed_flags = FI_MORE | FI_SYNC_ERR | (av->has_keys ? KIT_AUTH_KEY : 0) | (av->has_keys || av->has_user_id ? 0 : KIT_AV_USER_ID);
+	av->kit.allowed_flags = FI_MORE | FI_SYNC_ERR | (av->has_keys ? KIT_AUTH_KEY : 0) |
+				(av->has_keys || av->has_user_id ? 0 : KIT_AV_USER_ID);
 	pthread_once(&ops_once, fill_ops);
 	av->kit.fid.fid.ops = &av_fi_ops;
 	av->kit.fid.ops = (struct fi_ops_av *)&av_fid_ops;

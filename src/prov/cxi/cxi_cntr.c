@@ -47,7 +47,8 @@ static int change(struct fid_cntr *fid, uint64_t v, bool is_err, bool add)
 	uint64_t ok, err;
 
 	if (v > (is_err ? CASSINI_CT_FAILURE_MAX : CASSINI_CT_SUCCESS_MAX)) {
-		LOG_INFO("counter value %#llx refused: the adapter counts %d bits", (unsigned long long)v, is_err ? 7 : 48);
+		LOG_INFO("counter value %#llx refused: the adapter counts %d bits", (unsigned long long)v,
+			 is_err ? 7 : 48);
 		return -FI_EINVAL;
 	}
 	if (d->forked(d))
@@ -166,7 +167,8 @@ static struct fi_ops_cntr cntr_ops = {
 static int attr_check(const struct fi_cntr_attr *attr)
 {
 	if (attr && (attr->flags & ~FI_CXI_CNTR_CACHED || (uint32_t)attr->events > FI_CXI_CNTR_EVENTS_BYTES)) {
-		LOG_WARN("counter with events %u, flags %#llx refused", (unsigned)attr->events, (unsigned long long)attr->flags);
+		LOG_WARN("counter with events %u, flags %#llx refused", (unsigned)attr->events,
+			 (unsigned long long)attr->flags);
 		return -FI_ENOSYS;
 	}
 	return 0;

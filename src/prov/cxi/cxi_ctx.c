@@ -16,7 +16,8 @@ static struct cxi_ep *to_ep(struct fid *fid)
 /* --- contexts of a scalable endpoint ------------------------------------------------------------- */
 
 #define TX_ONLY (FI_SEND | FI_READ | FI_WRITE)
-#define RX_ONLY (FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR)
+#define RX_ONLY                                                                                                        \
+	(FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE | FI_SOURCE_ERR)
 
 /* An info that describes context @ep of @sep: the parent's, narrowed to one direction and by the attributes given. */
 static int context_init(struct cxi_ep *ep, struct cxi_ep *sep, enum cxi_ep_kind kind, uint64_t caps, void *context)
@@ -47,7 +48,8 @@ static void context_caps(struct cxi_ep *ep, enum cxi_ep_kind kind)
 
 static struct fi_ops ctx_fi_ops; /* below */
 
-static int ctx_open(struct cxi_ep *sep, enum cxi_ep_kind kind, int index, uint64_t caps, struct cxi_ep **out, void *context)
+static int ctx_open(struct cxi_ep *sep, enum cxi_ep_kind kind, int index, uint64_t caps, struct cxi_ep **out,
+		    void *context)
 {
 	bool is_tx = kind == CXI_TX_CTX;
 	struct cxi_ep **slot = &(is_tx ? sep->tx : sep->rx)[index];
@@ -198,7 +200,9 @@ static int ctx_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 
 	/* Completions are the contexts'; a scalable endpoint has an address vector and an event queue. */
 	if (ep->kind == CXI_SEP && bfid && bfid->fclass != FI_CLASS_AV && bfid->fclass != FI_CLASS_EQ) {
-		LOG_WARN("a scalable endpoint takes an address vector and an event queue; bind the rest to its contexts");
+		LOG_WARN(
+			"a scalable endpoint takes an address vector and an event queue; bind the rest to its "
+			"contexts");
 		return -FI_EINVAL;
 	}
 	return kit_ep_bind(&ep->kit, bfid, flags);
@@ -289,8 +293,8 @@ int cxi_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
 	if (!info || !info->ep_attr || !info->tx_attr || !info->rx_attr || !sep_out || info->ep_attr->type != FI_EP_RDM)
 		return -FI_EINVAL;
 	if (info->ep_attr->tx_ctx_cnt > CXI_CTX_MAX || info->ep_attr->rx_ctx_cnt > CXI_CTX_MAX) {
-		LOG_WARN("scalable endpoint with %zu transmit and %zu receive contexts refused: the limit is %d", info->ep_attr->tx_ctx_cnt,
-			 info->ep_attr->rx_ctx_cnt, CXI_CTX_MAX);
+		LOG_WARN("scalable endpoint with %zu transmit and %zu receive contexts refused: the limit is %d",
+			 info->ep_attr->tx_ctx_cnt, info->ep_attr->rx_ctx_cnt, CXI_CTX_MAX);
 		return -FI_EINVAL;
 	}
 	sep = mem_alloc(sizeof(*sep));
@@ -395,7 +399,8 @@ int cxi_shared_bind(struct cxi_ep *ep, struct fid *bfid, uint64_t flags)
 	if (ep->kit.enabled)
 		return -FI_EOPBADSTATE;
 	if (ep->kind != CXI_EP || flags || (is_stx ? ep->stx != NULL : ep->srx != NULL)) {
-		LOG_WARN("shared context not bound: %s", flags ? "it takes no flags" : "this object has one already or takes none");
+		LOG_WARN("shared context not bound: %s",
+			 flags ? "it takes no flags" : "this object has one already or takes none");
 		return -FI_EINVAL;
 	}
 	if ((is_stx ? t->domain : srx->domain) != ep->domain) {

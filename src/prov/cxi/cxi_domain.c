@@ -77,7 +77,9 @@ enum cxi_match_mode cxi_match_mode(const struct cxi_domain *d)
 {
 	const char *mode = d->params.rx_match_mode;
 
-	return !strcmp(mode, "hybrid") ? CXI_MATCH_HYBRID : !strcmp(mode, "software") ? CXI_MATCH_SOFTWARE : CXI_MATCH_HARDWARE;
+	return !strcmp(mode, "hybrid")	   ? CXI_MATCH_HYBRID
+	       : !strcmp(mode, "software") ? CXI_MATCH_SOFTWARE
+					   : CXI_MATCH_HARDWARE;
 }
 
 enum cassini_tc cxi_tc(uint32_t tclass)

@@ -154,7 +154,8 @@ int cxi_ep_keys(struct cxi_ep *ep)
 	ep->key_cnt = cxi_av_keys(container_of(ep->kit.av, struct cxi_av, kit), ep->keys);
 	if (ep->key_cnt)
 		return 0;
-	LOG_WARN("endpoint not enabled: the domain has FI_AV_AUTH_KEY, and no key was inserted into the address vector");
+	LOG_WARN(
+		"endpoint not enabled: the domain has FI_AV_AUTH_KEY, and no key was inserted into the address vector");
 	return -FI_EINVAL;
 }
 
@@ -212,7 +213,8 @@ static int set_val(struct cxi_ep *ep, const struct fi_fid_var *var)
 		return -FI_EINVAL;
 	switch (var->name) {
 	case FI_OPT_CXI_SET_TCLASS:
-		LOG_INFO("traffic class %u is accepted and has no effect: the soft network has no priorities", *(uint32_t *)var->val);
+		LOG_INFO("traffic class %u is accepted and has no effect: the soft network has no priorities",
+			 *(uint32_t *)var->val);
 		ep->tclass = *(uint32_t *)var->val;
 		return 0;
 	case FI_OPT_CXI_SET_MSG_ORDER:

@@ -84,7 +84,8 @@ static int dom_hybrid_mr_desc(struct fid *fid, bool enable)
 	return 0;
 }
 
-static size_t ep_get_unexp_msgs(struct fid_ep *fid_ep, struct fi_cq_tagged_entry *entry, size_t count, fi_addr_t *src_addr, size_t *ux_count)
+static size_t ep_get_unexp_msgs(struct fid_ep *fid_ep, struct fi_cq_tagged_entry *entry, size_t count,
+				fi_addr_t *src_addr, size_t *ux_count)
 {
 	struct cxi_ep *ep = fid_ep ? cxi_ep_of(fid_ep) : NULL;
 	size_t max = entry && src_addr ? count : 0;
@@ -221,7 +222,9 @@ int cxi_domain_ops_open(struct fid *fid, const char *name, uint64_t flags, void 
 			return 0;
 		}
 	}
-	LOG_INFO("operations \"%s\" are not known: a cxi domain has " FI_CXI_DOM_OPS_1 " to " FI_CXI_DOM_OPS_6 " and " FI_SOFTFABRIC_STATS_OPS, name);
+	LOG_INFO("operations \"%s\" are not known: a cxi domain has " FI_CXI_DOM_OPS_1 " to " FI_CXI_DOM_OPS_6
+		 " and " FI_SOFTFABRIC_STATS_OPS,
+		 name);
 	return -FI_EINVAL;
 }
 
@@ -285,7 +288,9 @@ static int option(struct cxi_domain *d, int command, void *arg)
 		*(bool *)arg = d->params.prov_key_cache;
 		return 0;
 	case FI_OPT_CXI_GET_RX_MATCH_MODE_OVERRIDE:
-		strcpy(arg, cxi_match_mode(d) == CXI_MATCH_HYBRID ? "hybrid" : cxi_match_mode(d) == CXI_MATCH_SOFTWARE ? "software" : "hardware");
+		strcpy(arg, cxi_match_mode(d) == CXI_MATCH_HYBRID     ? "hybrid"
+			    : cxi_match_mode(d) == CXI_MATCH_SOFTWARE ? "software"
+								      : "hardware");
 		return 0;
 	case FI_OPT_CXI_GET_REQ_BUF_SIZE_OVERRIDE:
 		*(size_t *)arg = d->params.req_buf_size;
@@ -357,7 +362,8 @@ void cxi_telemetry_print(struct cxi_domain *d)
 {
 	struct cassini_stats now;
 
-	if (!*d->params.telemetry || (d->params.telemetry_rgid >= 0 && d->params.telemetry_rgid != cassini_lni_id(d->lni)))
+	if (!*d->params.telemetry ||
+	    (d->params.telemetry_rgid >= 0 && d->params.telemetry_rgid != cassini_lni_id(d->lni)))
 		return;
 	lock_acquire(&d->kit.lock);
 	cassini_query_stats(d->nic, &now);

@@ -17,9 +17,9 @@
 #define DOMAIN_CAPS (COMM_CAPS | FI_SHARED_AV | FI_AV_USER_ID)
 #define SEC_TX     (FI_FENCE | FI_TRIGGER)
 #define SEC_RX	    (FI_SOURCE | FI_SOURCE_ERR | FI_RMA_EVENT | FI_MULTI_RECV | FI_TRIGGER)
-#define ORDER                                                                                                                            \
-	(FI_ORDER_SAS | FI_ORDER_WAW | FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAR | FI_ORDER_ATOMIC_WAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_RAW | \
-	 FI_ORDER_ATOMIC_RAR)
+#define ORDER                                                                                                          \
+	(FI_ORDER_SAS | FI_ORDER_WAW | FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAR | FI_ORDER_ATOMIC_WAW |                     \
+	 FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_RAR)
 
 /* One way to offer an adapter. Source: doc/facts/cxi.md#offers. */
 struct form {
@@ -124,7 +124,8 @@ static struct cxip_nic_attr nic_attr(int idx, const struct cassini_devinfo *dev,
 
 	if (cxi_key_default(idx, dev, prm, &key, why, sizeof(why)))
 		LOG_WARN("%s: Failed to find valid default rgroup and vni: %s", dev->name, why);
-	return (struct cxip_nic_attr){.version = 1, .addr = dev->nic, .default_rgroup_id = key.svc_id, .default_vni = key.vni};
+	return (struct cxip_nic_attr){.version = 1, .addr = dev->nic, .default_rgroup_id = key.svc_id,
+				      .default_vni = key.vni};
 }
 
 /* FI_OPT_CXI_NIC_REFRESH_ATTR: as they are now. */
@@ -183,7 +184,8 @@ static struct fid_nic *make_nic(int idx, const struct cassini_devinfo *dev, cons
 	return kit_nic_new(&a);
 }
 
-static struct fi_info *make_info(const struct query *q, int idx, const struct cassini_devinfo *dev, const struct form *f)
+static struct fi_info *make_info(const struct query *q, int idx, const struct cassini_devinfo *dev,
+				 const struct form *f)
 {
 	struct fi_info *i = kit_info_new();
 	struct cxi_addr *src;
@@ -233,12 +235,16 @@ static int parse_node(const char *node, int cnt, uint32_t *nic)
 			return 0;
 		}
 	}
-	if (sscanf(node, "%2x:%2x:%2x:%2x:%2x:%2x%c", &mac[0], &mac[1], &mac[2], &mac[3], &mac[4], &mac[5], &junk) == 6) {
+	if (sscanf(node, "%2x:%2x:%2x:%2x:%2x:%2x%c", &mac[0], &mac[1], &mac[2], &mac[3], &mac[4], &mac[5], &junk) ==
+	    6) {
 		*nic = (mac[3] << 16 | mac[4] << 8 | mac[5]) & CASSINI_NIC_MAX;
 		return 0;
 	}
 	if (parse_int(node, CASSINI_NIC_MAX, &n)) {
-		LOG_WARN("node \"%s\" is neither an adapter of this host, nor a MAC address, nor a NIC address of 20 bits", node);
+		LOG_WARN(
+			"node \"%s\" is neither an adapter of this host, nor a MAC address, nor a NIC address of 20 "
+			"bits",
+			node);
 		return -FI_EINVAL;
 	}
 	*nic = (uint32_t)n;
@@ -370,8 +376,8 @@ static void ctx_adjust(struct fi_domain_attr *d, const struct fi_info *hints)
 	const struct fi_domain_attr *hd = hints->domain_attr ? hints->domain_attr : &no_domain;
 	const struct fi_ep_attr *he = hints->ep_attr ? hints->ep_attr : &no_ep;
 
-	if (!(hints->caps & FI_NAMED_RX_CTX) && !is_plural(he->tx_ctx_cnt) && !is_plural(he->rx_ctx_cnt) && !is_plural(hd->max_ep_tx_ctx) &&
-	    !is_plural(hd->max_ep_rx_ctx))
+	if (!(hints->caps & FI_NAMED_RX_CTX) && !is_plural(he->tx_ctx_cnt) && !is_plural(he->rx_ctx_cnt) &&
+	    !is_plural(hd->max_ep_tx_ctx) && !is_plural(hd->max_ep_rx_ctx))
 		d->max_ep_tx_ctx = d->max_ep_rx_ctx = 1;
 	if (!hd->max_ep_stx_ctx && he->tx_ctx_cnt != FI_SHARED_CONTEXT)
 		d->max_ep_stx_ctx = 0;

@@ -38,7 +38,8 @@ static bool csv_number(const char *csv, int n, unsigned long max, unsigned long 
  */
 static bool key_slingshot(const struct cassini_devinfo *info, struct cxi_key *out)
 {
-	const char *devices = secure_getenv("SLINGSHOT_DEVICES"), *vnis = secure_getenv("SLINGSHOT_VNIS"), *svcs = secure_getenv("SLINGSHOT_SVC_IDS");
+	const char *devices = secure_getenv("SLINGSHOT_DEVICES"), *vnis = secure_getenv("SLINGSHOT_VNIS"),
+		   *svcs = secure_getenv("SLINGSHOT_SVC_IDS");
 	char name[32];
 	unsigned long vni, svc;
 
@@ -52,7 +53,8 @@ static bool key_slingshot(const struct cassini_devinfo *info, struct cxi_key *ou
 		if (strcmp(name, info->name))
 			continue;
 		if (!csv_number(svcs, i, UINT32_MAX, &svc)) {
-			LOG_WARN("no service for %s, device %d of SLINGSHOT_DEVICES, in SLINGSHOT_SVC_IDS: %s", name, i, svcs);
+			LOG_WARN("no service for %s, device %d of SLINGSHOT_DEVICES, in SLINGSHOT_SVC_IDS: %s", name, i,
+				 svcs);
 			return false;
 		}
 		*out = (struct cxi_key){.svc_id = (uint32_t)svc, .vni = (uint16_t)vni};
@@ -74,7 +76,8 @@ static int svc_rank(const struct cassini_svc_desc *s)
 	return s->gid >= 0 && (gid_t)s->gid == getegid() ? 2 : 0;
 }
 
-int cxi_key_default(int dev_idx, const struct cassini_devinfo *info, const struct cxi_params *p, struct cxi_key *out, char *why, size_t why_len)
+int cxi_key_default(int dev_idx, const struct cassini_devinfo *info, const struct cxi_params *p, struct cxi_key *out,
+		    char *why, size_t why_len)
 {
 	struct cassini_svc_desc svc[SVC_MAX];
 	const struct cassini_svc_desc *best = NULL;
@@ -90,14 +93,16 @@ int cxi_key_default(int dev_idx, const struct cassini_devinfo *info, const struc
 		}
 	}
 	if (!best) {
-		snprintf(why, why_len, "%s has no enabled service that this user may use (%d services)", info->name, cnt);
+		snprintf(why, why_len, "%s has no enabled service that this user may use (%d services)", info->name,
+			 cnt);
 		return -FI_EACCES;
 	}
 	*out = (struct cxi_key){.svc_id = best->svc_id, .vni = (uint16_t)p->default_vni};
 	if (best->restricted_vnis)
 		out->vni = best->vni[0];
 	if (!best->restricted_members)
-		LOG_INFO("Security Issue: Using unrestricted service ID %u for %s: any user of this host may", best->svc_id, info->name);
+		LOG_INFO("Security Issue: Using unrestricted service ID %u for %s: any user of this host may",
+			 best->svc_id, info->name);
 	return 0;
 }
 
@@ -129,8 +134,10 @@ int cxi_key_of_domain(const struct cxi_domain *d, const void *key, size_t len, s
 	if (ret)
 		return ret;
 	if (k.svc_id != d->key.svc_id) {
-		LOG_WARN("authorisation key refused: it names service %u, and the domain was opened through service %u; give the key to fi_domain too",
-			 k.svc_id, d->key.svc_id);
+		LOG_WARN(
+			"authorisation key refused: it names service %u, and the domain was opened through service %u; "
+			"give the key to fi_domain too",
+			k.svc_id, d->key.svc_id);
 		return -FI_EINVAL;
 	}
 	*out = k;

@@ -84,7 +84,8 @@ static bool is_cacheable(const struct cxi_mr *mr)
 {
 	const struct cxi_params *p = &mr->domain->params;
 
-	return mr->domain->prov_key && p->prov_key_cache && !p->enable_writedata && !p->mr_match_events && !mr->cntr && !mr->rma_events;
+	return mr->domain->prov_key && p->prov_key_cache && !p->enable_writedata && !p->mr_match_events && !mr->cntr &&
+	       !mr->rma_events;
 }
 
 /* Takes over what another region has. Return: there was one. */
@@ -93,7 +94,8 @@ static bool cache_share(struct cxi_mr *mr)
 	struct cxi_domain *d = mr->domain;
 	struct cxi_mr *other = d->mr_tab ? *bucket(d, mr) : NULL;
 
-	while (other && (other->addr != mr->addr || other->len != mr->len || other->access != mr->access || other->portal != mr->portal))
+	while (other && (other->addr != mr->addr || other->len != mr->len || other->access != mr->access ||
+			 other->portal != mr->portal))
 		other = other->hnext;
 	if (!other)
 		return false;
@@ -202,8 +204,8 @@ static void mr_on_event(struct cxi_req *req, const struct cassini_event *ev)
 		mr->ended++;
 	if (ev->type != CASSINI_EV_PUT || !(ev->match_bits & CXI_KEY_SOL) || ev->rc != CASSINI_RC_OK || !cq)
 		return;
-	kit_cq_push(cq, mr->fid.fid.context, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, ev->mlength, ev->start, ev->header_data, 0,
-		    FI_ADDR_NOTAVAIL);
+	kit_cq_push(cq, mr->fid.fid.context, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, ev->mlength, ev->start,
+		    ev->header_data, 0, FI_ADDR_NOTAVAIL);
 }
 
 /* On return no peer touches the memory. A copy in flight ends, at the latest when its peer counts as dead. */
@@ -222,8 +224,10 @@ static void events_take(struct cxi_mr *mr)
 	cxi_portal_settle(mr->portal);
 	cxi_drain(mr->portal->eq);
 	if (mr->matched != mr->ended)
-		LOG_INFO("memory region key %#llx: %u operations were matched and %u have ended; without progress at the target events were lost",
-			 (unsigned long long)mr->key, mr->matched, mr->ended);
+		LOG_INFO(
+			"memory region key %#llx: %u operations were matched and %u have ended; without progress at "
+			"the target events were lost",
+			(unsigned long long)mr->key, mr->matched, mr->ended);
 }
 
 /* Also after half of it failed. Events that name the region end here: it may be freed next. */
@@ -241,8 +245,9 @@ static struct cassini_le_attr entry_attr(struct cxi_mr *mr)
 {
 	struct cassini_le_attr a = {
 		.list = CASSINI_PRIORITY,
-		.flags = CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE | CASSINI_LE_EVENT_SUCCESS_DISABLE |
-			 CASSINI_LE_EVENT_COMM_DISABLE | CASSINI_LE_UNRESTRICTED_BODY_RO | CASSINI_LE_UNRESTRICTED_END_RO,
+		.flags = CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE |
+			 CASSINI_LE_EVENT_SUCCESS_DISABLE | CASSINI_LE_EVENT_COMM_DISABLE |
+			 CASSINI_LE_UNRESTRICTED_BODY_RO | CASSINI_LE_UNRESTRICTED_END_RO,
 		.start = mr->addr,
 		.length = mr->len,
 		.match_id = CASSINI_MATCH_ID_ANY,
@@ -344,7 +349,8 @@ static int mr_key_make(struct cxi_mr *mr, int idx)
 	/* the real provider counts up from a random number: who knows a key knows the next */
 	keyed_secret(&seq, sizeof(seq));
 	mr->key = CXI_KEY_PROV | FIELD_PREP(CXI_KEY_ID, (uint64_t)id) | FIELD_PREP(CXI_KEY_SEQ, seq) |
-		  (mr->optimized ? CXI_KEY_OPT : 0) | (mr->rma_events || mr->counts_events || mr->cntr ? CXI_KEY_EVENTS : 0);
+		  (mr->optimized ? CXI_KEY_OPT : 0) |
+		  (mr->rma_events || mr->counts_events || mr->cntr ? CXI_KEY_EVENTS : 0);
 	return 0;
 }
 
@@ -396,7 +402,8 @@ static int mr_enable_locked(struct cxi_mr *mr)
 static int mr_bind_ep(struct cxi_mr *mr, struct cxi_ep *ep)
 {
 	if (ep->domain != mr->domain || mr->portal) {
-		LOG_WARN("memory region not bound: %s", mr->portal ? "it is bound already" : "the endpoint is of another domain");
+		LOG_WARN("memory region not bound: %s",
+			 mr->portal ? "it is bound already" : "the endpoint is of another domain");
 		return -FI_EINVAL;
 	}
 	if (!ep->kit.enabled || !ep->portal) {
@@ -412,7 +419,9 @@ static int mr_bind_ep(struct cxi_mr *mr, struct cxi_ep *ep)
 static int mr_bind_cntr(struct cxi_mr *mr, struct kit_cntr *c, uint64_t flags)
 {
 	if (!(flags & FI_REMOTE_WRITE) || c->domain != &mr->domain->kit || mr->enabled || mr->cntr) {
-		LOG_WARN("counter not bound to a memory region: one of this domain, with FI_REMOTE_WRITE, before fi_mr_enable");
+		LOG_WARN(
+			"counter not bound to a memory region: one of this domain, with FI_REMOTE_WRITE, before "
+			"fi_mr_enable");
 		return -FI_EINVAL;
 	}
 	mr->cntr = container_of(c, struct cxi_cntr, kit);

@@ -34,14 +34,17 @@ struct cxi_params {
 	int64_t telemetry_rgid;
 	char rget_tc[KIT_PARAM_STR];
 	/* accepted; the soft adapter has nothing that they could change, which is said once when one is set */
-	bool ats, iotlb, disable_alt_read_cmdq, rdzv_aligned_sw_rget, disable_host_register, disable_cq_hugetlb, disable_eq_hugetlb;
-	bool disable_hmem_dev_register, force_ze_hmem_support, force_dev_reg_copy, disable_cuda_sync_memops, cntr_trig_cmdq, coll_use_dma_put;
+	bool ats, iotlb, disable_alt_read_cmdq, rdzv_aligned_sw_rget, disable_host_register, disable_cq_hugetlb,
+		disable_eq_hugetlb;
+	bool disable_hmem_dev_register, force_ze_hmem_support, force_dev_reg_copy, disable_cuda_sync_memops,
+		cntr_trig_cmdq, coll_use_dma_put;
 	char ats_mlock_mode[KIT_PARAM_STR], llring_mode[KIT_PARAM_STR], cq_policy[KIT_PARAM_STR];
 	int64_t eq_ack_batch_size;
 	size_t safe_devmem_copy_threshold;
 	int64_t mr_cache_events_disable_poll_nsecs, mr_cache_events_disable_le_poll_nsecs;
 	int64_t zbcoll_radix, hwcoll_addrs_per_job, hwcoll_min_nodes, coll_retry_usec, coll_timeout_usec;
-	char coll_job_id[KIT_PARAM_STR], coll_job_step_id[KIT_PARAM_STR], coll_mcast_token[KIT_PARAM_STR], coll_fabric_mgr_url[KIT_PARAM_STR];
+	char coll_job_id[KIT_PARAM_STR], coll_job_step_id[KIT_PARAM_STR], coll_mcast_token[KIT_PARAM_STR],
+		coll_fabric_mgr_url[KIT_PARAM_STR];
 };
 
 extern const struct kit_param cxi_param_tab[];

@@ -13,7 +13,8 @@ struct peek {
 
 static void say_none(struct cxi_ep *ep, void *context, uint64_t tag, int rc)
 {
-	struct fi_cq_err_entry e = {.op_context = context, .flags = FI_RECV | FI_TAGGED, .tag = tag, .err = FI_ENOMSG, .prov_errno = rc};
+	struct fi_cq_err_entry e = {.op_context = context, .flags = FI_RECV | FI_TAGGED, .tag = tag, .err = FI_ENOMSG,
+				    .prov_errno = rc};
 
 	if (ep->kit.rx_cq)
 		kit_cq_push_err(ep->kit.rx_cq, &e, NULL, 0);
@@ -25,8 +26,9 @@ static void say_found(struct cxi_ep *ep, void *context, uint64_t flags, const st
 	bool has_data = ev->match_bits & CXI_MB_CQ_DATA;
 
 	if (kit_rx_wants_cqe(&ep->kit, flags))
-		kit_cq_push(ep->kit.rx_cq, context, FI_RECV | FI_TAGGED | (has_data ? FI_REMOTE_CQ_DATA : 0), ev->rlength, NULL,
-			    has_data ? ev->header_data : 0, ev->match_bits & CXI_TAG_MASK, cxi_rx_source(ep, ev->initiator, ev->vni));
+		kit_cq_push(ep->kit.rx_cq, context, FI_RECV | FI_TAGGED | (has_data ? FI_REMOTE_CQ_DATA : 0),
+			    ev->rlength, NULL, has_data ? ev->header_data : 0, ev->match_bits & CXI_TAG_MASK,
+			    cxi_rx_source(ep, ev->initiator, ev->vni));
 	if (flags & FI_DISCARD)
 		cxi_cntr_count(ep->kit.cntr[KIT_CNTR_RECV], 0, 1, 0);
 }

@@ -26,7 +26,8 @@ static int cp_open(struct cxi_domain *d, uint16_t vni, uint32_t tclass, struct c
 {
 	int ret = cassini_cp_open(d->lni, vni, cxi_tc(tclass), CASSINI_TC_TYPE_DEFAULT, out);
 
-	return ret == -FI_EACCES ? cassini_cp_open(d->lni, vni, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, out) : ret;
+	return ret == -FI_EACCES ? cassini_cp_open(d->lni, vni, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, out)
+				 : ret;
 }
 
 int cxi_cps_add(struct cxi_cps *c, const struct cxi_portal *p, uint32_t tclass)
@@ -277,7 +278,8 @@ static int append_ask(struct cxi_portal *p)
 {
 	struct cassini_le_attr le = {
 		.list = CASSINI_PRIORITY,
-		.flags = CASSINI_LE_OP_PUT | CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE | CASSINI_LE_EVENT_COMM_DISABLE,
+		.flags = CASSINI_LE_OP_PUT | CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE |
+			 CASSINI_LE_EVENT_COMM_DISABLE,
 		.match_id = CASSINI_MATCH_ID_ANY,
 		.match_bits = cxi_sh_ctrl(CXI_CTRL_ASK, 0, 0, 0),
 		.user_ptr = (uintptr_t)&p->pte_req,
@@ -319,7 +321,8 @@ bool cxi_portal_alt(struct cxi_portal *p)
 	static const struct cassini_pte_opts opts = {0};
 	const struct cassini_le_attr le = {
 		.list = CASSINI_PRIORITY,
-		.flags = CASSINI_LE_OP_GET | CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE | CASSINI_LE_EVENT_COMM_DISABLE,
+		.flags = CASSINI_LE_OP_GET | CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE |
+			 CASSINI_LE_EVENT_COMM_DISABLE,
 		.length = UINT64_MAX, /* of which a Get reaches what is offered to who sends it */
 		.match_id = CASSINI_MATCH_ID_ANY,
 		.user_ptr = (uintptr_t)&p->pte_req,
@@ -342,7 +345,8 @@ bool cxi_portal_alt(struct cxi_portal *p)
 	cassini_pte_close(p->alt_pte);
 	p->alt_pte = NULL;
 	if (p->domain->alt_read)
-		LOG_WARN("rendezvous protocol alt_read is left for default: %s", *is_used ? "a memory region has index 254 (key 238)" : strerror(-ret));
+		LOG_WARN("rendezvous protocol alt_read is left for default: %s",
+			 *is_used ? "a memory region has index 254 (key 238)" : strerror(-ret));
 	p->domain->alt_read = false;
 	return false;
 }
@@ -385,7 +389,8 @@ static int doms_open(struct cxi_portal *p, const struct cxi_key *keys, int key_c
 	struct cassini_dom *kept[PID_TRIES];
 	int ret, n = 0;
 
-	while ((ret = doms_try(p, keys, key_cnt, pid)) == -FI_EADDRINUSE && pid == CASSINI_PID_ANY && p->dom_cnt && n < PID_TRIES) {
+	while ((ret = doms_try(p, keys, key_cnt, pid)) == -FI_EADDRINUSE && pid == CASSINI_PID_ANY && p->dom_cnt &&
+	       n < PID_TRIES) {
 		while (p->dom_cnt > 1)
 			cassini_dom_close(p->dom[--p->dom_cnt]);
 		kept[n++] = p->dom[--p->dom_cnt];
@@ -395,7 +400,8 @@ static int doms_open(struct cxi_portal *p, const struct cxi_key *keys, int key_c
 	return ret;
 }
 
-int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cnt, uint16_t pid, struct cxi_ep *ep, struct cxi_portal **out)
+int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cnt, uint16_t pid, struct cxi_ep *ep,
+		    struct cxi_portal **out)
 {
 	struct cxi_portal *p = mem_alloc(sizeof(*p));
 	struct cassini_cmdq_attr cmdq = {.depth = CTRL_CMDQ_DEPTH};

@@ -12,8 +12,8 @@
  *
  *   0 - 15    RX contexts 0 - 15; a standard endpoint receives on 0, both protocols
  *   16 - 254  memory regions with key 0 - 238, one PTE each ("optimized"); the same index serves Put and Get
- *   255       one matching PTE shared by, told apart by the two top match bits: sources of rendezvous Gets, match-complete notices,
- *             control messages, and regions with other keys ("standard")
+ *   255       one matching PTE shared by, told apart by the two top match bits: sources of rendezvous Gets,
+ *             match-complete notices, control messages, and regions with other keys ("standard")
  */
 #define CXI_RX_CTX_MAX   16u
 #define CXI_IDX_MR       16u
@@ -35,7 +35,8 @@
 #define CXI_MB_CQ_DATA   BIT(59)         /* header_data is FI_REMOTE_CQ_DATA */
 #define CXI_MB_TAGGED    BIT(60)
 #define CXI_MB_MATCH_COMP BIT(61)        /* the sender wants to know when it is matched ... */
-#define CXI_MB_ALT_READ  BIT(61)         /* ... which every rendezvous tells: there it says that the rest is at CXI_IDX_ALT */
+/* ... which every rendezvous tells: there it says that the rest is at CXI_IDX_ALT */
+#define CXI_MB_ALT_READ  BIT(61)
 #define CXI_MB_RDZV_DONE BIT(62)
 #define CXI_MB_LE_TYPE   BIT(63)         /* 0: a receive */
 /* What a receive never looks at. */
@@ -56,9 +57,11 @@ enum cxi_sh_kind { CXI_SH_RDZV, CXI_SH_ZBP, CXI_SH_CTRL, CXI_SH_MR };
 #define CXI_SH_RDZV_LO   GENMASK(7, 0)
 #define CXI_SH_RDZV_HI   GENMASK(54, 48)
 #define CXI_SH_TX_ID     GENMASK(10, 0)
-#define CXI_SH_DONE      BIT(61)         /* of a notice: a rendezvous was fetched by restricted Get; its id as CXI_SH_RDZV has it */
+/* of a notice: a rendezvous was fetched by restricted Get; its id as CXI_SH_RDZV has it */
+#define CXI_SH_DONE      BIT(61)
 #define CXI_SH_CTRL_TYPE GENMASK(61, 60)
-enum cxi_ctrl { CXI_CTRL_FC_NOTIFY, CXI_CTRL_FC_RESUME, CXI_CTRL_ASK }; /* ASK: is anybody there? Answered by the adapter */
+/* ASK: is anybody there? Answered by the adapter */
+enum cxi_ctrl { CXI_CTRL_FC_NOTIFY, CXI_CTRL_FC_RESUME, CXI_CTRL_ASK };
 #define CXI_SH_CTRL_TXC  GENMASK(7, 0)   /* sender's TX context */
 #define CXI_SH_CTRL_RXC  GENMASK(15, 8)  /* receiver's RX context */
 #define CXI_SH_CTRL_DROPS GENMASK(31, 16)
@@ -66,7 +69,8 @@ enum cxi_ctrl { CXI_CTRL_FC_NOTIFY, CXI_CTRL_FC_RESUME, CXI_CTRL_ASK }; /* ASK: 
 
 static inline uint64_t cxi_sh_rdzv(uint32_t id)
 {
-	return FIELD_PREP(CXI_SH_KIND, CXI_SH_RDZV) | FIELD_PREP(CXI_SH_RDZV_LO, id & 0xff) | FIELD_PREP(CXI_SH_RDZV_HI, id >> 8);
+	return FIELD_PREP(CXI_SH_KIND, CXI_SH_RDZV) | FIELD_PREP(CXI_SH_RDZV_LO, id & 0xff) |
+	       FIELD_PREP(CXI_SH_RDZV_HI, id >> 8);
 }
 static inline uint32_t cxi_sh_rdzv_id(uint64_t bits)
 {
@@ -82,8 +86,9 @@ static inline uint64_t cxi_sh_zbp(uint32_t tx_id)
 }
 static inline uint64_t cxi_sh_ctrl(enum cxi_ctrl type, unsigned txc, unsigned rxc, unsigned drops)
 {
-	return FIELD_PREP(CXI_SH_KIND, CXI_SH_CTRL) | FIELD_PREP(CXI_SH_CTRL_TYPE, type) | FIELD_PREP(CXI_SH_CTRL_TXC, txc) |
-	       FIELD_PREP(CXI_SH_CTRL_RXC, rxc) | FIELD_PREP(CXI_SH_CTRL_DROPS, drops);
+	return FIELD_PREP(CXI_SH_KIND, CXI_SH_CTRL) | FIELD_PREP(CXI_SH_CTRL_TYPE, type) |
+	       FIELD_PREP(CXI_SH_CTRL_TXC, txc) | FIELD_PREP(CXI_SH_CTRL_RXC, rxc) |
+	       FIELD_PREP(CXI_SH_CTRL_DROPS, drops);
 }
 
 /* Keys. Source: doc/facts/cxi.md#keys. A client key is 32 bits; a provider key says all about itself. */

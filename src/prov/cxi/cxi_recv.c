@@ -7,8 +7,9 @@
 #include "fi_cxi_ext.h"
 #include "prov/cxi/cxi_rxc.h"
 
-#define RECVMSG_FLAGS                                                                                                                \
-	(FI_COMPLETION | FI_MORE | FI_MULTI_RECV | FI_PEEK | FI_CLAIM | FI_DISCARD | FI_REMOTE_CQ_DATA | FI_INJECT | FI_FENCE)
+#define RECVMSG_FLAGS                                                                                                  \
+	(FI_COMPLETION | FI_MORE | FI_MULTI_RECV | FI_PEEK | FI_CLAIM | FI_DISCARD | FI_REMOTE_CQ_DATA | FI_INJECT |   \
+	 FI_FENCE)
 
 /* --- ends ---------------------------------------------------------------------------------------- */
 
@@ -87,7 +88,8 @@ static void owner_release(struct cxi_rx *owner, bool was_said)
 static void owner_cancelled(struct cxi_rx *owner)
 {
 	struct fi_cq_err_entry e = {.op_context = owner->context,
-				    .flags = FI_RECV | (owner->tagged ? FI_TAGGED : FI_MSG) | (owner->multi ? FI_MULTI_RECV : 0),
+				    .flags = FI_RECV | (owner->tagged ? FI_TAGGED : FI_MSG) |
+					     (owner->multi ? FI_MULTI_RECV : 0),
 				    .err = FI_ECANCELED};
 	struct cxi_ep *ep = owner->ep ? owner->ep : owner->rxc->ep;
 
@@ -604,8 +606,8 @@ static inline int args_check(const struct cxi_ep *ep, const struct cxi_recv_args
 	if (unlikely(!a->buf) && unlikely(a->len && !(a->flags & (FI_PEEK | FI_DISCARD))))
 		return -FI_EINVAL;
 	if (unlikely((a->tag | a->ignore) & ep->tag_not)) {
-		LOG_INFO("tag %#llx or ignore mask %#llx refused: %d bits may be set", (unsigned long long)a->tag, (unsigned long long)a->ignore,
-			 ep->is_rnr ? CXI_RNR_TAG_BITS : CXI_TAG_BITS);
+		LOG_INFO("tag %#llx or ignore mask %#llx refused: %d bits may be set", (unsigned long long)a->tag,
+			 (unsigned long long)a->ignore, ep->is_rnr ? CXI_RNR_TAG_BITS : CXI_TAG_BITS);
 		return -FI_EINVAL;
 	}
 	return 0;
@@ -773,7 +775,8 @@ static int call_check(const struct kit_recv *r)
 static inline __attribute__((always_inline)) ssize_t do_recv(struct fid_ep *fid, const struct kit_recv *r)
 {
 	struct cxi_ep *ep = cxi_ep_of(fid);
-	struct cxi_recv_args a = {.buf = r->buf, .len = r->len, .src = r->src, .tag = r->tag, .ignore = r->ignore, .context = r->context,
+	struct cxi_recv_args a = {.buf = r->buf, .len = r->len, .src = r->src, .tag = r->tag, .ignore = r->ignore,
+				  .context = r->context,
 				  .flags = r->form == KIT_BY_MSG ? r->flags : ep->kit.rx_op_flags, .tagged = r->tagged};
 	ssize_t ret = r->is_vec ? call_check(r) : 0;
 

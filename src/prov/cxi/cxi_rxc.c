@@ -22,7 +22,9 @@ static uint32_t get_tclass(const struct cxi_domain *d, uint32_t tclass)
 	static const struct {
 		const char *name;
 		uint32_t tclass;
-	} row[] = {{"DEDICATED_ACCESS", FI_TC_DEDICATED_ACCESS}, {"LOW_LATENCY", FI_TC_LOW_LATENCY}, {"BULK_DATA", FI_TC_BULK_DATA},
+	} row[] = {{"DEDICATED_ACCESS", FI_TC_DEDICATED_ACCESS},
+		   {"LOW_LATENCY", FI_TC_LOW_LATENCY},
+		   {"BULK_DATA", FI_TC_BULK_DATA},
 		   {"BEST_EFFORT", FI_TC_BEST_EFFORT}};
 
 	for (size_t i = 0; i < ARRAY_SIZE(row); i++)
@@ -58,9 +60,12 @@ static int adapter_open(struct cxi_rxc *r, uint32_t slots)
 	struct cassini_cmdq_attr cmdq = {.depth = (uint32_t)r->domain->params.sw_rx_tx_init_max + CMDQ_SPARE};
 	int ret = cassini_eq_open(r->domain->lni, slots, 4, &r->eq);
 
-	ret = ret ? ret : cassini_cp_open(r->domain->lni, r->ep->keys[0].vni, cxi_tc(r->tclass), CASSINI_TC_TYPE_DEFAULT, &r->cp);
+	ret = ret ? ret
+		  : cassini_cp_open(r->domain->lni, r->ep->keys[0].vni, cxi_tc(r->tclass), CASSINI_TC_TYPE_DEFAULT,
+				    &r->cp);
 	if (ret == -FI_EACCES)
-		ret = cassini_cp_open(r->domain->lni, r->ep->keys[0].vni, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, &r->cp);
+		ret = cassini_cp_open(r->domain->lni, r->ep->keys[0].vni, CASSINI_TC_BEST_EFFORT,
+				      CASSINI_TC_TYPE_DEFAULT, &r->cp);
 	cmdq.cp = r->cp;
 	ret = ret ? ret : cassini_cmdq_open(r->domain->lni, &cmdq, &r->cmdq);
 	ret = ret ? ret : cassini_pte_open(r->domain->lni, r->eq, &opts, &r->pte_req, &r->pte);
@@ -102,7 +107,8 @@ int cxi_rxc_open(struct cxi_domain *d, struct cxi_ep *ep, unsigned idx, size_t s
 	r->mode = r->is_rnr ? CXI_MATCH_HARDWARE : cxi_match_mode(d);
 	r->max = (uint32_t)size;
 	r->tclass = get_tclass(d, ep->tclass);
-	r->preempts = r->mode == CXI_MATCH_HYBRID && (d->params.hybrid_recv_preemptive || d->params.hybrid_posted_recv_preemptive);
+	r->preempts = r->mode == CXI_MATCH_HYBRID &&
+		      (d->params.hybrid_recv_preemptive || d->params.hybrid_posted_recv_preemptive);
 	r->min_multi_recv = ep->min_multi_recv;
 	r->pte_req.on_event = cxi_fc_on_pte;
 	TAILQ_INIT(&r->rx_list);
@@ -134,7 +140,8 @@ static int start(struct cxi_rxc *r)
 		ret = ret == -FI_EAGAIN ? 0 : ret;
 	}
 	if (!ret)
-		ret = cassini_set_state(r->pte, soft ? CASSINI_PTE_SOFTWARE_MANAGED : CASSINI_PTE_ENABLED, CASSINI_DROP_IGNORE);
+		ret = cassini_set_state(r->pte, soft ? CASSINI_PTE_SOFTWARE_MANAGED : CASSINI_PTE_ENABLED,
+					CASSINI_DROP_IGNORE);
 	if (!ret)
 		cxi_rxc_set_state(r, soft ? CXI_RXC_ENABLED_SOFTWARE : CXI_RXC_ENABLED);
 	return ret;
@@ -146,7 +153,8 @@ int cxi_rxc_map(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx)
 	int i;
 
 	if (ret) {
-		LOG_WARN("shared receive context not bound: %zu endpoints use it, which is the limit", ARRAY_SIZE(r->portal));
+		LOG_WARN("shared receive context not bound: %zu endpoints use it, which is the limit",
+			 ARRAY_SIZE(r->portal));
 		return ret;
 	}
 	ret = cxi_cps_add(&r->cps, p, r->tclass);

@@ -152,7 +152,8 @@ static void rdzv_on_done(struct cxi_portal *p, const struct cassini_event *ev)
 	uint32_t id = cxi_sh_rdzv_id(ev->match_bits);
 	struct cxi_tx *tx = p->rdzv_id && id < CXI_RDZV_ID_CNT ? p->rdzv_id[id] : NULL;
 
-	if (!tx || ev->type != CASSINI_EV_PUT || !(tx->wait & CXI_WAIT_GET) || ev->initiator != CASSINI_MATCH_ID(tx->dest.pid, tx->dest.nic))
+	if (!tx || ev->type != CASSINI_EV_PUT || !(tx->wait & CXI_WAIT_GET) ||
+	    ev->initiator != CASSINI_MATCH_ID(tx->dest.pid, tx->dest.nic))
 		return;
 	cassini_rdzv_done(ev->dom, ev->initiator, cxi_sh_rdzv(id));
 	send_went(tx, CXI_WAIT_GET);
@@ -177,7 +178,8 @@ void cxi_zbp_on_event(struct cxi_req *req, const struct cassini_event *ev)
 
 static __attribute__((cold, noinline)) int tag_refuse(const struct cxi_ep *ep, uint64_t tag)
 {
-	LOG_INFO("tag %#llx refused: %d bits may be set", (unsigned long long)tag, ep->is_rnr ? CXI_RNR_TAG_BITS : CXI_TAG_BITS);
+	LOG_INFO("tag %#llx refused: %d bits may be set", (unsigned long long)tag,
+		 ep->is_rnr ? CXI_RNR_TAG_BITS : CXI_TAG_BITS);
 	return -FI_EINVAL;
 }
 
@@ -318,7 +320,9 @@ static inline __attribute__((always_inline)) ssize_t send_common(struct cxi_ep *
 		cmd.dom = ep->portal->dom[0];
 		cmd.user_ptr = ++t->send_seq;
 		cmd.flags |= unlikely(a->flags & FI_MORE) ? CASSINI_CMD_MORE : 0;
-		/* to another host a completion has to wait for the answer, and nothing is written before that is known */
+		/*
+		 * to another host a completion has to wait for the answer, and nothing is written before that is known
+		 */
 		if (likely(cassini_put(t->cmdq, &cmd, cq != NULL))) {
 			if (cq)
 				kit_cq_push(cq, a->context, FI_SEND | (a->tagged ? FI_TAGGED : FI_MSG), 0,
@@ -422,9 +426,10 @@ static inline __attribute__((always_inline)) ssize_t do_send(struct fid_ep *fid,
 			return ret;
 		}
 	}
-	a = (struct cxi_send_args){.buf = s->buf, .len = s->len, .dest = s->to, .tag = s->tag, .data = s->data, .context = s->context,
-				  .flags = s->form == KIT_BY_MSG ? s->flags : ep->kit.tx_op_flags | s->flags, .tagged = s->tagged,
-				  .no_cqe = is_inject};
+	a = (struct cxi_send_args){.buf = s->buf, .len = s->len, .dest = s->to, .tag = s->tag, .data = s->data,
+				   .context = s->context,
+				   .flags = s->form == KIT_BY_MSG ? s->flags : ep->kit.tx_op_flags | s->flags,
+				   .tagged = s->tagged, .no_cqe = is_inject};
 	if (s->iov_cnt) {
 		a.buf = s->iov->iov_base;
 		a.len = s->iov->iov_len;

@@ -68,13 +68,15 @@ static int ep_check(const struct cxi_domain *d, struct fid_ep *fid, uint64_t fla
 	struct cxi_ep *ep = fid ? cxi_ep_of(fid) : NULL;
 
 	if (!ep || ep->domain != d || (flags & ~FLAGS)) {
-		LOG_INFO("deferred work refused: endpoint of another domain, or flags %#llx", (unsigned long long)flags);
+		LOG_INFO("deferred work refused: endpoint of another domain, or flags %#llx",
+			 (unsigned long long)flags);
 		return -FI_EINVAL;
 	}
 	return cxi_tx_state(ep);
 }
 
-static ssize_t queue_send(struct cxi_domain *d, struct fid_ep *fid, const struct iovec *iov, size_t iov_cnt, struct cxi_send_args *a)
+static ssize_t queue_send(struct cxi_domain *d, struct fid_ep *fid, const struct iovec *iov, size_t iov_cnt,
+			  struct cxi_send_args *a)
 {
 	int ret = iov_cnt > 1 || (iov_cnt && !iov) ? -FI_EINVAL : ep_check(d, fid, a->flags);
 
@@ -88,15 +90,16 @@ static ssize_t queue_send(struct cxi_domain *d, struct fid_ep *fid, const struct
 
 static ssize_t queue_msg(struct cxi_domain *d, const struct fi_op_msg *op, const struct cxi_work *w)
 {
-	struct cxi_send_args a = {.dest = op->msg.addr, .data = op->msg.data, .context = op->msg.context, .flags = op->flags, .work = w};
+	struct cxi_send_args a = {.dest = op->msg.addr, .data = op->msg.data, .context = op->msg.context,
+				  .flags = op->flags, .work = w};
 
 	return queue_send(d, op->ep, op->msg.msg_iov, op->msg.iov_count, &a);
 }
 
 static ssize_t queue_tagged(struct cxi_domain *d, const struct fi_op_tagged *op, const struct cxi_work *w)
 {
-	struct cxi_send_args a = {.dest = op->msg.addr, .data = op->msg.data, .tag = op->msg.tag, .context = op->msg.context, .flags = op->flags,
-				  .tagged = true, .work = w};
+	struct cxi_send_args a = {.dest = op->msg.addr, .data = op->msg.data, .tag = op->msg.tag,
+				  .context = op->msg.context, .flags = op->flags, .tagged = true, .work = w};
 
 	return queue_send(d, op->ep, op->msg.msg_iov, op->msg.iov_count, &a);
 }
@@ -115,8 +118,9 @@ static ssize_t queue_rma(struct cxi_domain *d, const struct fi_op_rma *op, bool 
 	return cxi_rma_common(cxi_ep_of(op->ep), &a);
 }
 
-static ssize_t queue_atomic(struct cxi_domain *d, struct fid_ep *fid, const struct fi_msg_atomic *msg, const struct fi_msg_fetch *fetch,
-			    const struct fi_msg_compare *compare, uint64_t flags, const struct cxi_work *w)
+static ssize_t queue_atomic(struct cxi_domain *d, struct fid_ep *fid, const struct fi_msg_atomic *msg,
+			    const struct fi_msg_fetch *fetch, const struct fi_msg_compare *compare, uint64_t flags,
+			    const struct cxi_work *w)
 {
 	int ret = ep_check(d, fid, flags);
 	struct cxi_amo_args a;
@@ -132,15 +136,16 @@ static int queue_cntr(struct cxi_domain *d, const struct fi_op_cntr *op, bool ad
 {
 	struct cassini_ct_cmd cmd = {.op = add ? CASSINI_CT_INC : CASSINI_CT_SET, .value = op->value};
 
-	if (!op->cntr || container_of(op->cntr, struct kit_cntr, fid)->domain != &d->kit || op->value > CASSINI_CT_SUCCESS_MAX)
+	if (!op->cntr || container_of(op->cntr, struct kit_cntr, fid)->domain != &d->kit ||
+	    op->value > CASSINI_CT_SUCCESS_MAX)
 		return -FI_EINVAL;
 	cmd.ct = ct_of(op->cntr);
 	return cassini_trig_ct(d->dwq->cmdq, ct_of(work->triggering_cntr), work->threshold, &cmd);
 }
 
 /* A receive cannot wait for a counter: it is posted now. */
-static ssize_t post_recv(struct cxi_domain *d, struct fid_ep *fid, const struct iovec *iov, size_t iov_cnt, struct cxi_recv_args *a,
-			 const struct fi_deferred_work *work)
+static ssize_t post_recv(struct cxi_domain *d, struct fid_ep *fid, const struct iovec *iov, size_t iov_cnt,
+			 struct cxi_recv_args *a, const struct fi_deferred_work *work)
 {
 	struct cxi_ep *ep = fid ? cxi_ep_of(fid) : NULL;
 	int ret;
@@ -168,8 +173,8 @@ static ssize_t post_recv_any(struct cxi_domain *d, const struct fi_deferred_work
 		a = (struct cxi_recv_args){.src = m->msg.addr, .context = m->msg.context, .flags = m->flags};
 		return post_recv(d, m->ep, m->msg.msg_iov, m->msg.iov_count, &a, work);
 	}
-	a = (struct cxi_recv_args){.src = t->msg.addr, .tag = t->msg.tag, .ignore = t->msg.ignore, .context = t->msg.context, .flags = t->flags,
-				   .tagged = true};
+	a = (struct cxi_recv_args){.src = t->msg.addr, .tag = t->msg.tag, .ignore = t->msg.ignore,
+				   .context = t->msg.context, .flags = t->flags, .tagged = true};
 	return post_recv(d, t->ep, t->msg.msg_iov, t->msg.iov_count, &a, work);
 }
 

@@ -114,7 +114,8 @@ void cxi_tx_fail(struct cxi_tx *tx, int err, int prov_errno)
 
 	if (!tx->internal) {
 		if (err != FI_ECANCELED)
-			LOG_INFO("request to NIC %#x PID %u: error %d (%s)", tx->dest.nic, tx->dest.pid, prov_errno, cxi_strerror((unsigned)prov_errno));
+			LOG_INFO("request to NIC %#x PID %u: error %d (%s)", tx->dest.nic, tx->dest.pid, prov_errno,
+				 cxi_strerror((unsigned)prov_errno));
 		count(tx, 0, 1);
 		if (tx->is_silent && !ep->kit.closing)
 			kit_ep_late_error(&ep->kit, err, prov_errno, cxi_strerror((unsigned)prov_errno),
@@ -205,7 +206,8 @@ int cxi_txc_open(struct cxi_domain *d, const struct cxi_key *key, uint32_t tclas
 	if (!ret)
 		ret = cassini_cp_open(d->lni, key->vni, cxi_tc(tclass), CASSINI_TC_TYPE_DEFAULT, &t->cp);
 	if (ret == -FI_EACCES && cxi_tc(tclass) != CASSINI_TC_BEST_EFFORT) {
-		LOG_WARN("Remapping original TC from %s to BEST_EFFORT: the service does not allow it", "the requested class");
+		LOG_WARN("Remapping original TC from %s to BEST_EFFORT: the service does not allow it",
+			 "the requested class");
 		ret = cassini_cp_open(d->lni, key->vni, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, &t->cp);
 	}
 	attr.cp = t->cp;

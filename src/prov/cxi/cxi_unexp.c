@@ -53,7 +53,8 @@ static void on_event(struct cxi_req *req, const struct cassini_event *ev)
 static ssize_t search(struct list *l)
 {
 	struct cxi_portal *p = l->ep->portal;
-	const struct cassini_search s = {.ignore_bits = ~0ULL, .match_id = CASSINI_MATCH_ID_ANY, .user_ptr = (uintptr_t)&l->req};
+	const struct cassini_search s = {.ignore_bits = ~0ULL, .match_id = CASSINI_MATCH_ID_ANY,
+					 .user_ptr = (uintptr_t)&l->req};
 	uint64_t until = clk_now_ns(NULL) + SEARCH_NS;
 	ssize_t ret = cassini_search(l->ep->rxc->pte, &s);
 

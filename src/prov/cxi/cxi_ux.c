@@ -119,8 +119,9 @@ static int buf_post(struct cxi_buf *b)
 	size_t most = MAX(p->rdzv_threshold + p->rdzv_get_min, p->rdzv_eager_size);
 	struct cassini_le_attr attr = {
 		.list = b->kind ? CASSINI_REQUEST : CASSINI_OVERFLOW,
-		.flags = CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_NO_TRUNCATE | CASSINI_LE_OP_PUT | CASSINI_LE_EVENT_LINK_DISABLE |
-			 CASSINI_LE_EVENT_UNLINK_DISABLE | CASSINI_LE_UNRESTRICTED_BODY_RO | CASSINI_LE_UNRESTRICTED_END_RO,
+		.flags = CASSINI_LE_MANAGE_LOCAL | CASSINI_LE_NO_TRUNCATE | CASSINI_LE_OP_PUT |
+			 CASSINI_LE_EVENT_LINK_DISABLE | CASSINI_LE_EVENT_UNLINK_DISABLE |
+			 CASSINI_LE_UNRESTRICTED_BODY_RO | CASSINI_LE_UNRESTRICTED_END_RO,
 		.start = b->data,
 		.length = b->size,
 		.min_free = (uint32_t)MIN(most, (size_t)CXI_MIN_FREE_MAX),
@@ -294,7 +295,8 @@ void cxi_ux_discard(struct cxi_rxc *r, const struct cassini_event *ev)
 		cxi_buf_release(r, ev->start, ev->mlength);
 		return;
 	}
-	*rx = (struct cxi_rx){.req.on_event = cxi_rx_on_event, .rxc = r, .state = RX_TAKEN, .is_discard = true, .rc = CASSINI_RC_OK};
+	*rx = (struct cxi_rx){.req.on_event = cxi_rx_on_event, .rxc = r, .state = RX_TAKEN, .is_discard = true,
+			      .rc = CASSINI_RC_OK};
 	cxi_rx_take(rx, ev, true);
 }
 

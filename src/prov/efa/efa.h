@@ -35,7 +35,9 @@
 
 extern struct fi_provider g_efa_prov; /* efa_prov.c */
 
-/* In the flags of an operation, ours: no completion even on success (the inject calls; FI_INJECT as a flag writes one). */
+/*
+ * In the flags of an operation, ours: no completion even on success (the inject calls; FI_INJECT as a flag writes one).
+ */
 #define EFA_NO_CQE (1ULL << 63)
 
 /* --- address: 32 bytes, doc/facts/efa.md#addresses ---------------------------------------------------------------- */
@@ -48,7 +50,10 @@ struct efa_addr {
 };
 static_assert(sizeof(struct efa_addr) == EFA_ADDR_LEN, "efa address");
 const char *efa_addr_str(const struct efa_addr *a, char *buf, size_t *len); /* fi_addr_efa://[gid]:qpn:qkey */
-/** efa_addr_give() - fi_getname: @self cut to *@len bytes, *@len set to what it takes. 0; -FI_ETOOSMALL; -FI_EINVAL: no @len. */
+/**
+ * efa_addr_give() - fi_getname: @self cut to *@len bytes, *@len set to what it takes. 0; -FI_ETOOSMALL; -FI_EINVAL: no
+ * @len.
+ */
 int efa_addr_give(const struct efa_addr *self, void *addr, size_t *len);
 
 /* --- domain, AV, MR -------------------------------------------------------------------------------- */
@@ -100,7 +105,10 @@ static inline uint32_t efa_desc_lkey(void *desc)
 		return EFANIC_LKEY_INTERNAL;
 	return likely(mr->dev != NULL) ? efanic_mr_lkey(mr->dev) : EFA_LKEY_CLOSED;
 }
-/** efa_mr_check() - May a peer do @access (FI_REMOTE_READ/WRITE) on [@addr, +@len) with @key? The MR, or NULL. Lock held. */
+/**
+ * efa_mr_check() - May a peer do @access (FI_REMOTE_READ/WRITE) on [@addr, +@len) with @key? The MR, or NULL. Lock
+ * held.
+ */
 struct efa_mr *efa_mr_check(struct efa_domain *d, uint64_t key, uint64_t addr, uint64_t len, uint64_t access);
 
 struct efa_av {
@@ -117,8 +125,8 @@ struct efa_tx;
 struct efa_rx;
 
 /*
- * One work request on the send queue: a packet, or an RDMA read/write. Lives from encode to completion. Small packets carry their
- * header (and a small inlined payload) in buf; user payload is gathered from the user's memory.
+ * One work request on the send queue: a packet, or an RDMA read/write. Lives from encode to completion. Small packets
+ * carry their header (and a small inlined payload) in buf; user payload is gathered from the user's memory.
  */
 struct efa_pkt {
 	STAILQ_ENTRY(efa_pkt) link;  /* ep->queued while the send queue is full or the peer was not ready */
@@ -146,8 +154,15 @@ enum { EFA_WR_READ = 250, EFA_WR_WRITE = 251, EFA_WR_USER = 252 /* headerless, t
 #define EFA_PKT_LARGE (EFA_MTU + 64u)
 
 /* --- peer -------------------------------------------------------------------------------------------- */
-enum { EFA_PEER_HS_SENT = 1, EFA_PEER_HS_RCVD = 2, EFA_PEER_REQ_SENT = 4, EFA_PEER_RNR = 8, EFA_PEER_REMOVED = 16,
-       EFA_PEER_AWAITED = 32 /* at the last look of efa_peers_watch() */, EFA_PEER_FULL = 64 /* it may have too much here: efa_quota.c */ };
+enum {
+	EFA_PEER_HS_SENT = 1,
+	EFA_PEER_HS_RCVD = 2,
+	EFA_PEER_REQ_SENT = 4,
+	EFA_PEER_RNR = 8,
+	EFA_PEER_REMOVED = 16,
+	EFA_PEER_AWAITED = 32 /* at the last look of efa_peers_watch() */,
+	EFA_PEER_FULL = 64 /* it may have too much here: efa_quota.c */
+};
 
 /* What a peer can make us keep, and how much of it: its own, and of the pool for all (efa_quota.c). */
 enum efa_quota {
@@ -216,7 +231,8 @@ struct efa_peer {
 	uint64_t rnr_until_ns, rnr_wait_ns;
 	uint32_t pkts;                     /* work requests alive; a removed peer is freed when the last one ends */
 	STAILQ_HEAD(, efa_tx) parked;      /* operations waiting for its handshake */
-	uint32_t unstarted;                /* of those, unparked and waiting in ep->pump for room: nothing may overtake them */
+	/* of those, unparked and waiting in ep->pump for room: nothing may overtake them */
+	uint32_t unstarted;
 	LIST_HEAD(, efa_tx) txs;           /* live outgoing transfers */
 	LIST_HEAD(, efa_rx) rxs;           /* live incoming transfers, latest first */
 	LIST_ENTRY(efa_peer) ep_link;      /* ep->all_peers */
@@ -226,7 +242,10 @@ struct efa_peer {
 };
 
 /* --- outgoing transfer --------------------------------------------------------------------------------- */
-enum efa_tx_kind { EFA_TX_SEND, EFA_TX_WRITE, EFA_TX_READ, EFA_TX_ATOMIC, EFA_TX_FETCH, EFA_TX_COMPARE, EFA_TX_READRSP, EFA_TX_KIND_NUM };
+enum efa_tx_kind {
+	EFA_TX_SEND, EFA_TX_WRITE, EFA_TX_READ, EFA_TX_ATOMIC, EFA_TX_FETCH, EFA_TX_COMPARE, EFA_TX_READRSP,
+	EFA_TX_KIND_NUM
+};
 
 /* What a transfer still waits for before the user's completion, besides its own packets. */
 enum { EFA_WAIT_RECEIPT = 1, EFA_WAIT_EOR = 2, EFA_WAIT_RESPONSE = 4, EFA_WAIT_HANDSHAKE = 8, EFA_WAIT_CTS = 16 };
@@ -266,7 +285,9 @@ struct efa_tx {
 };
 
 /* --- incoming transfer ------------------------------------------------------------------------------------ */
-enum efa_rx_kind { EFA_RX_MSG, EFA_RX_WRITE, EFA_RX_READ, EFA_RX_SINK /* discarded: taken to the end into no buffer */ };
+enum efa_rx_kind {
+	EFA_RX_MSG, EFA_RX_WRITE, EFA_RX_READ, EFA_RX_SINK /* discarded: taken to the end into no buffer */
+};
 
 struct efa_rx {
 	struct kit_ux ux;                /* while unexpected */
@@ -307,8 +328,8 @@ struct efa_rx {
 /* --- endpoint --------------------------------------------------------------------------------------------------- */
 struct efa_stats { /* per protocol, for tests, logs and the demo */
 	uint64_t tx_pkts[256], rx_pkts[256];
-	uint64_t drop[EFA_DROP_NUM], drop_unknown_peer, drop_stale_id, drop_duplicate, drop_early, drop_zcpy, early_refused, quota_refused, rnr_queued, implicit_peers,
-		implicit_forgotten, implicit_refused;
+	uint64_t drop[EFA_DROP_NUM], drop_unknown_peer, drop_stale_id, drop_duplicate, drop_early, drop_zcpy,
+		early_refused, quota_refused, rnr_queued, implicit_peers, implicit_forgotten, implicit_refused;
 };
 
 struct efa_ep {
@@ -344,7 +365,8 @@ struct efa_ep {
 	uint32_t tx_outstanding, tx_max; /* user operations */
 	size_t min_multi_recv, max_msg_size, max_tagged_size, max_rma_size, max_atomic_size;
 	size_t inject_msg, inject_tagged, inject_rma, inject_atomic;
-	uint32_t msg_prefix;             /* FI_MSG_PREFIX: bytes at the start of every message buffer that are the provider's */
+	/* FI_MSG_PREFIX: bytes at the start of every message buffer that are the provider's */
+	uint32_t msg_prefix;
 	uint8_t rnr_retry;
 	bool use_read, use_write;        /* device RDMA in use */
 	bool shm_permitted, zcpy_rx, unsolicited, homogeneous, in_order;
@@ -356,7 +378,10 @@ struct efa_ep {
 	struct efa_stats stats;
 };
 
-/** efa_ep_state() - May data calls go on? 0; -FI_EOPBADSTATE not enabled; -FI_EIO in a child after fork: the adapter is the parent's. */
+/**
+ * efa_ep_state() - May data calls go on? 0; -FI_EOPBADSTATE not enabled; -FI_EIO in a child after fork: the adapter is
+ * the parent's.
+ */
 static inline int efa_ep_state(const struct kit_ep *ep)
 {
 	if (unlikely(!ep->enabled))
@@ -376,12 +401,18 @@ enum efa_err {
 	EFA_ERR_ATOMIC, EFA_ERR_WRITE, EFA_ERR_WRITE_RECV, EFA_ERR_DGRAM_CQ, EFA_ERR_SHM, EFA_ERR_SHM_CQ,
 	EFA_ERR_UNRESPONSIVE, EFA_ERR_ZCPY_HEADER, EFA_ERR_UNREACHABLE
 };
-/** efa_ep_event() - Something failed that no operation can report: EQ error entry (FI_EFA_ERR code), or one warning without EQ. */
+/**
+ * efa_ep_event() - Something failed that no operation can report: EQ error entry (FI_EFA_ERR code), or one warning
+ * without EQ.
+ */
 void efa_ep_event(struct efa_ep *ep, int err, int prov_errno, const char *why);
 
 /* efa_zcpy.c: receives posted to a queue pair of their own */
 #define EFA_ZCPY_NOT 1
-/** efa_zcpy_choose() - Sets ep->zcpy_rx as the endpoint's attributes and options want; before it is enabled. @is_shm: shared memory is on. */
+/**
+ * efa_zcpy_choose() - Sets ep->zcpy_rx as the endpoint's attributes and options want; before it is enabled. @is_shm:
+ * shared memory is on.
+ */
 bool efa_zcpy_choose(struct efa_ep *ep, bool is_shm);
 /** efa_zcpy_open() - The second queue pair, otherwise like @like. 0 or efanic_qp_open()'s. Lock held. */
 int efa_zcpy_open(struct efa_ep *ep, const struct efanic_qp_attr *like);
@@ -390,7 +421,10 @@ void efa_zcpy_close(struct efa_ep *ep);
 void efa_zcpy_on_wc(void *ctx, const struct efanic_wc *wc);
 /** efa_zcpy_recv() - fi_recv*. 0; -FI_EAGAIN; -FI_EINVAL: too many pieces; -FI_EOPNOTSUPP: multi-receive. Lock held. */
 ssize_t efa_zcpy_recv(struct efa_ep *ep, const struct kit_recv_args *a);
-/** efa_zcpy_send() - Starts an untagged send. 0; EFA_ZCPY_NOT: the peer wants a header; -FI_EAGAIN, -FI_EMSGSIZE: nothing happened. */
+/**
+ * efa_zcpy_send() - Starts an untagged send. 0; EFA_ZCPY_NOT: the peer wants a header; -FI_EAGAIN, -FI_EMSGSIZE:
+ * nothing happened.
+ */
 int efa_zcpy_send(struct efa_tx *tx);
 
 /* efa_opt.c */
@@ -399,8 +433,8 @@ int efa_ep_getopt(struct fid *fid, int level, int name, void *val, size_t *len);
 
 /* efa_peer.c */
 /**
- * efa_peer_gates() - Computes own_lim and takes_next, which stand for conditions that rarely change: called wherever one of
- * them does. efa_peers_gates() - Of all peers, where one of the endpoint's has changed.
+ * efa_peer_gates() - Computes own_lim and takes_next, which stand for conditions that rarely change: called wherever
+ * one of them does. efa_peers_gates() - Of all peers, where one of the endpoint's has changed.
  */
 void efa_peer_gates(struct efa_peer *peer);
 void efa_peers_gates(struct efa_ep *ep);
@@ -419,11 +453,17 @@ static inline struct efa_peer *efa_peer_find(struct efa_ep *ep, fi_addr_t fi_add
 
 	return likely(p != NULL) ? p : efa_peer_get(ep, fi_addr);
 }
-/** efa_peer_of_packet() - Who sent this packet; somebody new is a stranger from then on. NULL: not to be taken (counted). */
+/**
+ * efa_peer_of_packet() - Who sent this packet; somebody new is a stranger from then on. NULL: not to be taken
+ * (counted).
+ */
 struct efa_peer *efa_peer_of_packet(struct efa_ep *ep, const struct efanic_wc *wc, const struct efa_hdr *h);
 /** efa_peer_reserve() - Make room for efa_peer_named(), which cannot fail then. 0; -FI_ENOMEM. Lock held. */
 int efa_peer_reserve(struct efa_ep *ep, fi_addr_t fi_addr);
-/** efa_peer_named() - @addr was inserted as @fi_addr: if a stranger has it, that peer and all it has sent get the name. Lock held. */
+/**
+ * efa_peer_named() - @addr was inserted as @fi_addr: if a stranger has it, that peer and all it has sent get the name.
+ * Lock held.
+ */
 void efa_peer_named(struct efa_ep *ep, fi_addr_t fi_addr, const struct efa_addr *addr);
 void efa_peer_removed(struct efa_ep *ep, fi_addr_t fi_addr); /* AV removal: ends and forgets everything */
 void efa_peer_free(struct efa_peer *peer); /* a removed one, when its last work request ended */
@@ -432,7 +472,9 @@ void efa_peers_stop(struct efa_ep *ep);
 void efa_peers_fini(struct efa_ep *ep);
 int efa_handshake_send(struct efa_peer *peer);
 void efa_handshake_received(struct efa_peer *peer, const struct efa_hdr *h);
-/** efa_peers_greet() - Send handshakes to those whose first packets the adapter has accepted and we have not seen yet. */
+/**
+ * efa_peers_greet() - Send handshakes to those whose first packets the adapter has accepted and we have not seen yet.
+ */
 void efa_peers_greet(struct efa_ep *ep);
 /** efa_peer_trigger() - Make the peer send its handshake: one empty EAGER_RTW, unless a request was sent already. */
 int efa_peer_trigger(struct efa_peer *peer);
@@ -514,19 +556,29 @@ void efa_tx_put(struct efa_tx *tx);
 void efa_tx_abandon(struct efa_tx *tx);
 /** efa_tx_unpark() - The handshake that @tx waited for has come: start it. */
 void efa_tx_unpark(struct efa_tx *tx);
-/** efa_tx_start() - Choose the protocol and post the first packet(s). 0; -FI_EAGAIN and other codes: nothing happened, @tx is freed. */
+/**
+ * efa_tx_start() - Choose the protocol and post the first packet(s). 0; -FI_EAGAIN and other codes: nothing happened,
+ * @tx is freed.
+ */
 int efa_tx_start(struct efa_tx *tx);
 /** efa_tx_park() - Wait for the peer's handshake. 0; -FI_EAGAIN: too many wait already, or an inject. */
 int efa_tx_park(struct efa_tx *tx);
 /** efa_tx_hdr() - The request header of @tx: type, flags, identity, ids, lengths. */
 void efa_tx_hdr(const struct efa_tx *tx, struct efa_hdr *h);
-/** efa_tx_gather() - Append the pieces of the user's memory that make up [@off, +@len) of the transfer to the packet. */
+/**
+ * efa_tx_gather() - Append the pieces of the user's memory that make up [@off, +@len) of the transfer to the packet.
+ */
 void efa_tx_gather(struct efa_pkt *pkt, const struct efa_tx *tx, uint64_t off, uint64_t len);
 int efa_tx_send_packet(struct efa_tx *tx, struct efa_hdr *h, uint64_t off, uint64_t len); /* 0; -FI_EAGAIN */
 int efa_tx_start_longcts(struct efa_tx *tx);
-/** efa_tx_respond() - First packet @h of an answer with payload from the start of @tx, then @window bytes by CTSDATA. */
+/**
+ * efa_tx_respond() - First packet @h of an answer with payload from the start of @tx, then @window bytes by CTSDATA.
+ */
 void efa_tx_respond(struct efa_tx *tx, struct efa_hdr *h, uint64_t window);
-/** efa_tx_read_iov() - Fill read_iov with the transfer's memory, registering what has no key. -EFA_ENOMR: limits reached. */
+/**
+ * efa_tx_read_iov() - Fill read_iov with the transfer's memory, registering what has no key. -EFA_ENOMR: limits
+ * reached.
+ */
 int efa_tx_read_iov(struct efa_tx *tx, struct efa_hdr *h);
 bool efa_read_interop(const struct efa_ep *ep, const struct efa_peer *peer);
 void efa_tx_pkt_done(struct efa_tx *tx, struct efa_pkt *pkt, unsigned status);
@@ -544,7 +596,10 @@ size_t efa_eager_cap(const struct efa_peer *peer, const struct efa_tx *tx, uint8
 /* efa_rx.c: incoming packets and transfers */
 /** efa_rx_packet() - One packet of @peer, decoded. @data: the whole packet. */
 void efa_rx_packet(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off);
-/** efa_on_eager() - A packet in one piece from @src, a peer or NULL: taken if it is the next small message; else efanic_pass(). */
+/**
+ * efa_on_eager() - A packet in one piece from @src, a peer or NULL: taken if it is the next small message; else
+ * efanic_pass().
+ */
 int efa_on_eager(void *ctx, void *src, const uint8_t *pkt, uint32_t len);
 void efa_rx_start(struct kit_ep *ep, struct kit_rx *krx, struct kit_ux *ux);
 void efa_rx_discard(struct kit_ep *ep, struct kit_ux *ux);
@@ -562,10 +617,16 @@ static inline uint32_t efa_held_size(const struct efa_held *held)
 	return (uint32_t)sizeof(*held) + (held->is_large ? EFA_MTU : EFA_HELD_SMALL);
 }
 void efa_rx_wr_done(struct efa_rx *rx, struct efa_pkt *pkt, unsigned status);
-/** efa_rx_bytes() - Payload of a transfer arrived at @off of the message. False: out of its range, dropped; or its memory has gone, and so has @rx. */
+/**
+ * efa_rx_bytes() - Payload of a transfer arrived at @off of the message. False: out of its range, dropped; or its
+ * memory has gone, and so has @rx.
+ */
 /** efa_rx_ordered() - A message or atomic packet: it takes effect when its msg_id is due. */
 void efa_rx_ordered(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off);
-/** efa_refuse() - Report that @h named memory that @peer may not touch: here, and to the initiator if it wants to know and waits. */
+/**
+ * efa_refuse() - Report that @h named memory that @peer may not touch: here, and to the initiator if it wants to know
+ * and waits.
+ */
 void efa_refuse(struct efa_peer *peer, const struct efa_hdr *h, const char *why);
 /** efa_refuse_send() - The latter only. */
 void efa_refuse_send(struct efa_peer *peer, const struct efa_hdr *h);
@@ -575,7 +636,10 @@ void efa_rx_check(struct efa_rx *rx); /* completes, or asks for more; may free @
 int efa_rx_post_reads(struct efa_rx *rx); /* RDMA reads of what does not come in packets; -EFA_ENOMR: cannot register */
 /** efa_rx_fill() - Take over what request @h says of a transfer of @len bytes. */
 void efa_rx_fill(struct efa_rx *rx, const struct efa_hdr *h, uint64_t len);
-/** efa_rx_go_on() - The destination is known and the request's own bytes are in: fetch or ask for the rest. May free @rx. */
+/**
+ * efa_rx_go_on() - The destination is known and the request's own bytes are in: fetch or ask for the rest. May free
+ * @rx.
+ */
 void efa_rx_go_on(struct efa_rx *rx);
 
 /* efa_rma.c, efa_atomic.c: target side of one-sided requests */
@@ -615,7 +679,10 @@ int efa_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op 
 
 /* efa_err.c: one table device status / provider code -> fi errno, texts */
 int efa_errno(unsigned prov_errno);
-/** efa_prov_errno() - The provider's code for a device status: "unresponsive" is told apart by whether @peer was ever heard. */
+/**
+ * efa_prov_errno() - The provider's code for a device status: "unresponsive" is told apart by whether @peer was ever
+ * heard.
+ */
 unsigned efa_prov_errno(const struct efa_peer *peer, unsigned status);
 /** efa_status_is_loss() - Does @status mean that the peer is gone or will never understand us? */
 bool efa_status_is_loss(unsigned status);

@@ -200,7 +200,8 @@ static int fill(struct efa_tx *tx, const struct kit_atomic_req *req, size_t dt_s
 
 	tx->rma_iov_cnt = (uint8_t)m->rma_iov_count;
 	for (size_t i = 0; i < m->rma_iov_count; i++) {
-		tx->rma_iov[i] = (struct efa_rma_iov){m->rma_iov[i].addr, m->rma_iov[i].count * dt_size, m->rma_iov[i].key};
+		tx->rma_iov[i] =
+			(struct efa_rma_iov){m->rma_iov[i].addr, m->rma_iov[i].count * dt_size, m->rma_iov[i].key};
 		rlen = kit_count_bytes(rlen, m->rma_iov[i].count, dt_size);
 	}
 	tx->len = rlen;
@@ -234,7 +235,8 @@ static ssize_t atomic(struct fid_ep *fid, const struct kit_atomic_req *req)
 	ret = kit_atomic_valid(req->kind, m->datatype, m->op);
 	if (ret || m->datatype == 14 || m->datatype == 15)
 		return -FI_EOPNOTSUPP;
-	if (m->iov_count > 4 || req->cmp.iov_count > 4 || req->res.iov_count > 4 || m->rma_iov_count > EFA_IOV_MAX || !m->rma_iov_count)
+	if (m->iov_count > 4 || req->cmp.iov_count > 4 || req->res.iov_count > 4 || m->rma_iov_count > EFA_IOV_MAX ||
+	    !m->rma_iov_count)
 		return -FI_EINVAL;
 	lock_acquire(&ep->domain->kit.lock);
 	peer = efa_peer_find(ep, m->addr);

@@ -67,8 +67,8 @@ static void on_wc(void *ctx, const struct efanic_wc *wc)
 		if (!ep->kit.closing)
 			push_error(ep, cq, wr, wc->status);
 	} else if (wr->wants_cqe && wr->is_recv) {
-		kit_cq_push(cq, wr->context, FI_RECV | FI_MSG | (wc->has_imm ? FI_REMOTE_CQ_DATA : 0), wc->byte_len, NULL,
-			    wc->has_imm ? wc->imm : 0, 0, source_of(ep, wc));
+		kit_cq_push(cq, wr->context, FI_RECV | FI_MSG | (wc->has_imm ? FI_REMOTE_CQ_DATA : 0), wc->byte_len,
+			    NULL, wc->has_imm ? wc->imm : 0, 0, source_of(ep, wc));
 	} else if (wr->wants_cqe) {
 		kit_cq_push(cq, wr->context, FI_SEND | FI_MSG, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
 	}

@@ -181,8 +181,8 @@ int efa_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 	LIST_INIT(&d->eps);
 	d->kind = efa_kind_of(info);
 	efa_params_get(&d->params); /* what is refused was reported and keeps its default */
-	if (d->kind != EFA_RDM && !(info->domain_attr->mr_mode & FI_MR_LOCAL) && info->domain_attr->mr_mode != KIT_MR_BASIC &&
-	    !(info->mode & KIT_LOCAL_MR)) {
+	if (d->kind != EFA_RDM && !(info->domain_attr->mr_mode & FI_MR_LOCAL) &&
+	    info->domain_attr->mr_mode != KIT_MR_BASIC && !(info->mode & KIT_LOCAL_MR)) {
 		LOG_WARN("domain without FI_MR_LOCAL refused: this endpoint type needs it");
 		ret = -FI_ENODATA;
 		goto err_free;

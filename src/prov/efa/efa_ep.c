@@ -98,7 +98,8 @@ void efa_ep_event(struct efa_ep *ep, int err, int prov_errno, const char *why)
 		.prov_errno = prov_errno,
 	};
 
-	if (ep->kit.eq && kit_eq_unread(ep->kit.eq) < KIT_LATE_MAX) /* peers can cause some of these as often as they like */
+	/* peers can cause some of these as often as they like */
+	if (ep->kit.eq && kit_eq_unread(ep->kit.eq) < KIT_LATE_MAX)
 		kit_eq_push_err(ep->kit.eq, &e, why, strlen(why) + 1);
 	LOG_WARN("endpoint event %d (%s): %s", prov_errno, efa_strerror((unsigned)prov_errno), why);
 }
@@ -185,7 +186,10 @@ static int ep_control(struct fid *fid, int command, void *arg)
 
 static int ep_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 {
-	/* Until libfabric 2.2 an efa address vector served one endpoint; programs that rely on more fail on those releases. */
+	/*
+	 * Until libfabric 2.2 an efa address vector served one endpoint; programs that rely on more fail on those
+	 * releases.
+	 */
 	if (bfid && bfid->fclass == FI_CLASS_AV && to_ep(fid)->domain->kit.api_version < KIT_V(2, 2) &&
 	    container_of(bfid, struct kit_av, fid.fid)->ep_cnt) {
 		LOG_WARN("a second endpoint on one address vector refused: efa allows that from API version 2.2 on");

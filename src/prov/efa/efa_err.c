@@ -109,7 +109,8 @@ const char *efa_strerror(unsigned prov_errno)
 	if (row)
 		return row->text;
 	/* What libfabric itself defines, as in a truncated receive's entry. */
-	return prov_errno > EFANIC_REMOTE_FEATURE_MISMATCH && prov_errno < 512 ? fi_strerror((int)prov_errno) : "unknown error";
+	return prov_errno > EFANIC_REMOTE_FEATURE_MISMATCH && prov_errno < 512 ? fi_strerror((int)prov_errno)
+									       : "unknown error";
 }
 
 uint64_t efa_host_id(void)

@@ -29,14 +29,17 @@ static const struct stats_row ep_row[] = {
 	EP("drop.COUNT", drop[EFA_DROP_COUNT]), EP("drop.ADDR_LEN", drop[EFA_DROP_ADDR_LEN]),
 	EP("drop.LENGTH", drop[EFA_DROP_LENGTH]), EP("drop.unknown_peer", drop_unknown_peer),
 	EP("drop.stale_id", drop_stale_id), EP("drop.duplicate", drop_duplicate), EP("drop.early", drop_early),
-	EP("drop.zcpy", drop_zcpy), EP("early_refused", early_refused), EP("quota_refused", quota_refused), EP("rnr_queued", rnr_queued),
+	EP("drop.zcpy", drop_zcpy), EP("early_refused", early_refused),
+	EP("quota_refused", quota_refused), EP("rnr_queued", rnr_queued),
 	EP("implicit_peers", implicit_peers), EP("implicit_forgotten", implicit_forgotten),
 	EP("implicit_refused", implicit_refused),
 };
 
 /* Packets by type, sent, then received. */
 #define PKT_TYPES 256
-static_assert(offsetof(struct efa_stats, tx_pkts) == 0 && offsetof(struct efa_stats, rx_pkts) == PKT_TYPES * sizeof(uint64_t), "as pkt_name() has them");
+static_assert(offsetof(struct efa_stats, tx_pkts) == 0 &&
+		      offsetof(struct efa_stats, rx_pkts) == PKT_TYPES * sizeof(uint64_t),
+	      "as pkt_name() has them");
 
 static void pkt_name(size_t n, char name[KIT_STAT_NAME])
 {

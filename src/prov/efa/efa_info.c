@@ -12,8 +12,8 @@
 
 #define RDM_TX_CAPS (FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_READ | FI_WRITE | FI_SEND)
 #define RDM_RX_CAPS                                                                                                    \
-	(FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV | FI_SOURCE | \
-	 FI_DIRECTED_RECV)
+	(FI_MSG | FI_RMA | FI_TAGGED | FI_ATOMIC | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MULTI_RECV |        \
+	 FI_SOURCE | FI_DIRECTED_RECV)
 #define COMM_CAPS (FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define RDM_ORDER                                                                                                      \
 	(FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
@@ -238,7 +238,8 @@ static int addr_refused(const char *which, size_t len)
 			   len, (unsigned)EFA_ADDR_LEN);
 }
 
-static int want_from(struct wanted *w, const char *node, const char *service, uint64_t flags, const struct fi_info *hints)
+static int want_from(struct wanted *w, const char *node, const char *service, uint64_t flags,
+		     const struct fi_info *hints)
 {
 	int ret;
 

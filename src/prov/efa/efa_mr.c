@@ -35,17 +35,20 @@ static void table_grow(struct efa_domain *d)
 	mem_free(old);
 }
 
-static __attribute__((cold, noinline)) void refused(struct efa_domain *d, const struct efa_mr *mr, uint64_t key, uint64_t addr,
-						    uint64_t len, uint64_t access)
+static __attribute__((cold, noinline)) void refused(struct efa_domain *d, const struct efa_mr *mr, uint64_t key,
+						    uint64_t addr, uint64_t len, uint64_t access)
 {
 	const char *what = access == FI_REMOTE_READ ? "read" : access == FI_REMOTE_WRITE ? "write" : "atomic";
 
 	if (mr)
-		LOG_FEW(LOG_LVL_WARN, d->refused_told, "a peer's %s of %llu bytes at 0x%llx by key 0x%llx refused: it is for %zu bytes at %p, access 0x%llx",
-			what, (unsigned long long)len, (unsigned long long)addr, (unsigned long long)key, mr->len, mr->addr,
-			(unsigned long long)mr->access);
+		LOG_FEW(LOG_LVL_WARN, d->refused_told,
+			"a peer's %s of %llu bytes at 0x%llx by key 0x%llx refused: it is for %zu bytes at %p, access "
+			"0x%llx",
+			what, (unsigned long long)len, (unsigned long long)addr, (unsigned long long)key, mr->len,
+			mr->addr, (unsigned long long)mr->access);
 	else
-		LOG_FEW(LOG_LVL_WARN, d->refused_told, "a peer's %s of %llu bytes at 0x%llx by key 0x%llx refused: no region has it", what,
+		LOG_FEW(LOG_LVL_WARN, d->refused_told,
+			"a peer's %s of %llu bytes at 0x%llx by key 0x%llx refused: no region has it", what,
 			(unsigned long long)len, (unsigned long long)addr, (unsigned long long)key);
 }
 
@@ -119,7 +122,8 @@ static struct fi_ops mr_fi_ops = KIT_FI_OPS(mr_close, kit_no_bind, kit_no_contro
 /* The real provider grants what the device can, whatever was asked: programs rely on it. */
 static unsigned device_access(const struct efa_domain *d)
 {
-	return EFANIC_ACCESS_LOCAL_WRITE | (d->attr.device_caps & EFANIC_CAP_RDMA_READ ? EFANIC_ACCESS_REMOTE_READ : 0) |
+	return EFANIC_ACCESS_LOCAL_WRITE |
+	       (d->attr.device_caps & EFANIC_CAP_RDMA_READ ? EFANIC_ACCESS_REMOTE_READ : 0) |
 	       (d->attr.device_caps & EFANIC_CAP_RDMA_WRITE ? EFANIC_ACCESS_REMOTE_WRITE : 0);
 }
 

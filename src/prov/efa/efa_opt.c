@@ -97,7 +97,8 @@ static int set_rdma(struct efa_ep *ep, bool on)
 	if (ep->domain->kit.api_version < KIT_V(1, 18))
 		return -FI_ENOPROTOOPT;
 	if (kit_param_is_set(&g_efa_prov, "use_device_rdma") && ep->domain->params.use_device_rdma != on) {
-		LOG_WARN("FI_EFA_USE_DEVICE_RDMA=%d contradicts the endpoint option; the environment is respected", !on);
+		LOG_WARN("FI_EFA_USE_DEVICE_RDMA=%d contradicts the endpoint option; the environment is respected",
+			 !on);
 		return -FI_EINVAL;
 	}
 	if (on && !(caps & EFANIC_CAP_RDMA_READ))

@@ -134,7 +134,8 @@ static void past_resume(struct efa_peer *peer, struct efa_past *past)
 /* A message that is dropped because its sender was removed counts all the same. */
 static void past_dropped(struct efa_past *past, const struct efa_hdr *h)
 {
-	if (past && efa_pkt_tab[h->type].props & (EFA_P_RTM | EFA_P_RTA) && (int32_t)(h->msg_id - past->exp_msg_id) >= 0)
+	if (past && efa_pkt_tab[h->type].props & (EFA_P_RTM | EFA_P_RTA) &&
+	    (int32_t)(h->msg_id - past->exp_msg_id) >= 0)
 		past->exp_msg_id = h->msg_id + 1;
 }
 
@@ -251,14 +252,16 @@ static void peer_end(struct efa_peer *peer)
 /* --- strangers ------------------------------------------------------------------------------------ */
 
 /*
- * Whoever sends without having been inserted is a peer like any other, but has no index of the program's address vector: the program
- * counts on those. Its completions have FI_ADDR_NOTAVAIL as their source, and no receive can name it, until fi_av_insert() gives it
- * its name (efa_peer_named()); then what it sent before is matched by that name, too. It needs no address handle.
+ * Whoever sends without having been inserted is a peer like any other, but has no index of the program's address
+ * vector: the program counts on those. Its completions have FI_ADDR_NOTAVAIL as their source, and no receive can name
+ * it, until fi_av_insert() gives it its name (efa_peer_named()); then what it sent before is matched by that name, too.
+ * It needs no address handle.
  *
- * Their number is limited. Who comes when there is no room takes the place of the one that has been known longest of those of whom
- * nothing is under way; of that one only its struct efa_past is kept, from which it may go on. Where there is none, the packet is
- * refused as if there were no receive for it, and comes again. Packets that the adapter has accepted in the meantime cannot be refused
- * any more: their senders are let in above the limit, no more of them than the adapter has receives.
+ * Their number is limited. Who comes when there is no room takes the place of the one that has been known longest of
+ * those of whom nothing is under way; of that one only its struct efa_past is kept, from which it may go on. Where
+ * there is none, the packet is refused as if there were no receive for it, and comes again. Packets that the adapter
+ * has accepted in the meantime cannot be refused any more: their senders are let in above the limit, no more of them
+ * than the adapter has receives.
  */
 #define STRANGER_LOOKS 64 /* at the oldest, per newcomer */
 
@@ -275,8 +278,10 @@ static bool forget_one(struct efa_ep *ep)
 
 		if (is_idle(peer)) {
 			if (!ep->stats.implicit_forgotten++)
-				LOG_INFO("%u senders that nobody inserted (FI_EFA_IMPLICIT_AV_SIZE): the oldest is forgotten",
-					 ep->stranger_cnt);
+				LOG_INFO(
+					"%u senders that nobody inserted (FI_EFA_IMPLICIT_AV_SIZE): the oldest is "
+					"forgotten",
+					ep->stranger_cnt);
 			past_keep(peer);
 			peer_end(peer);
 			return true;
@@ -296,8 +301,10 @@ static bool has_room_for_stranger(struct efa_ep *ep)
 	if (!efanic_refuse(ep->qp))
 		return true;
 	if (!ep->stats.implicit_refused++)
-		LOG_WARN("a sender that nobody inserted has to wait: %u others, the limit (FI_EFA_IMPLICIT_AV_SIZE), have messages here",
-			 ep->stranger_cnt);
+		LOG_WARN(
+			"a sender that nobody inserted has to wait: %u others, the limit (FI_EFA_IMPLICIT_AV_SIZE), "
+			"have messages here",
+			ep->stranger_cnt);
 	return false;
 }
 
@@ -510,10 +517,10 @@ int efa_peer_trigger(struct efa_peer *peer)
 /* --- peers that die ------------------------------------------------------------------------------- */
 
 /*
- * The adapter reports a dead peer to whoever has a work request on its way there. A transfer may have none: the receiver of a
- * long message between two grants, a sender that waits for a receipt. So a peer that such transfers wait for over two looks
- * in a row is asked for a sign of life every look. Nobody reads the answer: the link's acknowledgement is one, and its failure
- * ends everything of that peer in efa_peers_bury().
+ * The adapter reports a dead peer to whoever has a work request on its way there. A transfer may have none: the
+ * receiver of a long message between two grants, a sender that waits for a receipt. So a peer that such transfers wait
+ * for over two looks in a row is asked for a sign of life every look. Nobody reads the answer: the link's
+ * acknowledgement is one, and its failure ends everything of that peer in efa_peers_bury().
  */
 #define WATCH_NS (250 * NS_PER_MS)
 
@@ -573,7 +580,10 @@ void efa_peer_lost(struct efa_peer *peer, unsigned status)
 	peer->ep->has_lost = peer->ep->is_busy = true;
 }
 
-/* What still has work requests on their way ends with them. An unmatched message ends when a receive asks for the rest of it. */
+/*
+ * What still has work requests on their way ends with them. An unmatched message ends when a receive asks for the rest
+ * of it.
+ */
 static void bury(struct efa_peer *peer, unsigned status)
 {
 	unsigned code = efa_prov_errno(peer, status);

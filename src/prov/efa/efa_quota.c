@@ -8,11 +8,12 @@
 /*
  * Theory of operation
  *
- * Packets of requests are refused at the adapter (receiver not ready) while their sender has more here than it may: they have not arrived, and come
- * again. What finishes something is never refused: answers, further packets of a message that has its receive, a message for which a receive waits.
- * So an honest sender gets on as soon as receives are posted and answers taken. Limits are looked at after something was added, and while a peer is
- * marked EFA_PEER_FULL: who finds the pool empty is one packet late. What the adapter had accepted while nobody polled cannot be refused any more;
- * there is no more of it than the adapter has receives.
+ * Packets of requests are refused at the adapter (receiver not ready) while their sender has more here than it may:
+ * they have not arrived, and come again. What finishes something is never refused: answers, further packets of a
+ * message that has its receive, a message for which a receive waits. So an honest sender gets on as soon as receives
+ * are posted and answers taken. Limits are looked at after something was added, and while a peer is marked
+ * EFA_PEER_FULL: who finds the pool empty is one packet late. What the adapter had accepted while nobody polled cannot
+ * be refused any more; there is no more of it than the adapter has receives.
  */
 
 /* doc/security.md, "Network: quotas" */
@@ -87,8 +88,10 @@ bool efa_quota_refuse(struct efa_peer *peer, const struct efa_hdr *h)
 	if (!is_full || !is_too_much(peer, h) || !efanic_refuse(ep->qp))
 		return false;
 	if (!ep->stats.quota_refused++)
-		LOG_INFO("a peer has to wait: it has %llu bytes of messages that nobody receives, and %llu requests and answers, under way here",
-			 (unsigned long long)(peer->quota.used[EFA_Q_EARLY] + peer->quota.used[EFA_Q_KEPT]),
-			 (unsigned long long)peer->quota.used[EFA_Q_WORK]);
+		LOG_INFO(
+			"a peer has to wait: it has %llu bytes of messages that nobody receives, and %llu requests and "
+			"answers, under way here",
+			(unsigned long long)(peer->quota.used[EFA_Q_EARLY] + peer->quota.used[EFA_Q_KEPT]),
+			(unsigned long long)peer->quota.used[EFA_Q_WORK]);
 	return true;
 }

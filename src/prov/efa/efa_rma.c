@@ -18,7 +18,8 @@ struct wr_walk {
 /* The next work request: inside one local and one remote piece and the device's limit. Return: its length. */
 static uint64_t walk_len(const struct efa_tx *tx, const struct wr_walk *w)
 {
-	uint64_t max = MIN((uint64_t)tx->ep->domain->params.inter_read_segment_size, tx->ep->domain->attr.max_rdma_size);
+	uint64_t max =
+		MIN((uint64_t)tx->ep->domain->params.inter_read_segment_size, tx->ep->domain->attr.max_rdma_size);
 
 	return MIN(MIN(tx->iov[w->li].iov_len - w->loff, tx->rma_iov[w->ri].len - w->roff), max);
 }
@@ -325,7 +326,8 @@ static ssize_t rma(struct efa_ep *ep, enum efa_tx_kind kind, const struct fi_msg
 	for (size_t i = 0; i < m->rma_iov_count; i++)
 		rlen += m->rma_iov[i].len;
 	len = kit_iov_len(m->msg_iov, m->iov_count);
-	if (len != rlen || len == SIZE_MAX || len > ep->max_rma_size || ((flags & FI_INJECT) && (len > ep->inject_rma || kind == EFA_TX_READ)))
+	if (len != rlen || len == SIZE_MAX || len > ep->max_rma_size ||
+	    ((flags & FI_INJECT) && (len > ep->inject_rma || kind == EFA_TX_READ)))
 		return -FI_EINVAL;
 	lock_acquire(lock);
 	peer = efa_peer_find(ep, m->addr);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Incoming packets and transfers of the RDM endpoint: order, matching, payload, grants, completion. Source:
-// doc/facts/efa.md#two-sided-transfers.
+// Incoming packets and transfers: order, matching, payload, grants, completion (doc/facts/efa.md#two-sided-transfers).
 #include "prov/efa/efa.h"
 
 #include <string.h>
@@ -312,17 +311,18 @@ static int post_read(struct efa_rx *rx, void *dst, uint32_t lkey, uint64_t raddr
 }
 
 /* Reads [@off, @end) of the message: both sides are lists, each work request stays inside one piece of each. */
-static int post_range(struct efa_rx *rx, const struct iovec *iov, unsigned cnt, void **desc, uint64_t off, uint64_t stop)
+static int post_range(struct efa_rx *rx, const struct iovec *iov, unsigned cnt, void **desc, uint64_t off, uint64_t end)
 {
-	uint64_t max = MIN((uint64_t)rx->ep->domain->params.inter_read_segment_size, rx->ep->domain->attr.max_rdma_size);
+	const struct efa_domain *d = rx->ep->domain;
+	uint64_t max = MIN((uint64_t)d->params.inter_read_segment_size, d->attr.max_rdma_size);
 	uint64_t di = 0, si = 0, doff = off, soff = off;
 
 	while (di < cnt && doff >= iov[di].iov_len)
 		doff -= iov[di++].iov_len;
 	while (si < rx->read_iov_cnt && soff >= rx->read_iov[si].len)
 		soff -= rx->read_iov[si++].len;
-	while (off < stop && di < cnt && si < rx->read_iov_cnt) {
-		uint64_t len = MIN(MIN(iov[di].iov_len - doff, rx->read_iov[si].len - soff), MIN(stop - off, max));
+	while (off < end && di < cnt && si < rx->read_iov_cnt) {
+		uint64_t len = MIN(MIN(iov[di].iov_len - doff, rx->read_iov[si].len - soff), MIN(end - off, max));
 		struct efanic_mr *mr = dest_mr(rx, (unsigned)di, &iov[di], desc ? desc[di] : NULL);
 		int ret = mr ? post_read(rx, (char *)iov[di].iov_base + doff, efanic_mr_lkey(mr),
 					 rx->read_iov[si].addr + soff, rx->read_iov[si].key, (uint32_t)len)
@@ -339,7 +339,7 @@ static int post_range(struct efa_rx *rx, const struct iovec *iov, unsigned cnt, 
 		if (soff == rx->read_iov[si].len)
 			soff = 0, si++;
 	}
-	return off < stop ? -FI_EINVAL : 0;
+	return off < end ? -FI_EINVAL : 0;
 }
 
 int efa_rx_post_reads(struct efa_rx *rx)
@@ -581,9 +581,9 @@ int efa_on_eager(void *ctx, void *src, const uint8_t *pkt, uint32_t len)
 /* A further packet of a message of several. */
 static void on_more(struct efa_rx *rx, const struct efa_hdr *h, const struct view *data, size_t payload_off)
 {
-	uint64_t len = data->len - payload_off;
+	uint64_t len = data->len - payload_off, room = rx->len - MIN(rx->held_len, rx->len);
 
-	if (h->type != rx->type || h->msg_len != rx->len || (!rx->matched && (!len || len > rx->len - MIN(rx->held_len, rx->len)))) {
+	if (h->type != rx->type || h->msg_len != rx->len || (!rx->matched && (!len || len > room))) {
 		rx->ep->stats.drop[EFA_DROP_LENGTH]++;
 	} else if (!rx->matched) {
 		rx->held_len += len;

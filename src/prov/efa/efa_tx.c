@@ -118,7 +118,8 @@ static void report(struct efa_tx *tx)
 	if (unlikely(tx->kind == EFA_TX_READRSP))
 		return;
 	if (tx->wants_cqe)
-		kit_cq_push(ep->kit.tx_cq, tx->context, tx->cq_flags, tx->len, NULL, tx->data, tx->tag, FI_ADDR_NOTAVAIL);
+		kit_cq_push(ep->kit.tx_cq, tx->context, tx->cq_flags, tx->len, NULL, tx->data, tx->tag,
+			    FI_ADDR_NOTAVAIL);
 	if (ep->kit.cntr[cntr_of_kind[tx->kind]])
 		kit_cntr_add(ep->kit.cntr[cntr_of_kind[tx->kind]], 1, 0);
 }
@@ -327,7 +328,8 @@ void efa_tx_respond(struct efa_tx *tx, struct efa_hdr *h, uint64_t window)
 
 size_t efa_eager_cap(const struct efa_peer *peer, const struct efa_tx *tx, uint8_t type)
 {
-	size_t len = efa_pkt_tab[type].fixed_len + tx->rma_iov_cnt * sizeof(struct efa_rma_iov) + (tx->has_data ? 8 : 0);
+	size_t len =
+		efa_pkt_tab[type].fixed_len + tx->rma_iov_cnt * sizeof(struct efa_rma_iov) + (tx->has_data ? 8 : 0);
 
 	if (!(peer->flags & EFA_PEER_HS_RCVD) || (peer->extra & EFA_X_CONSTANT_HDR_LEN))
 		len += 4 + EFA_RAW_ADDR_LEN;
@@ -449,7 +451,8 @@ int efa_tx_read_iov(struct efa_tx *tx, struct efa_hdr *h)
 			if (made < ARRAY_SIZE(tx->tmp_mr))
 				tx->tmp_mr[made] = NULL;
 		}
-		h->read_iov[i] = (struct efa_rma_iov){(uintptr_t)tx->iov[i].iov_base, tx->iov[i].iov_len, efanic_mr_rkey(dev)};
+		h->read_iov[i] =
+			(struct efa_rma_iov){(uintptr_t)tx->iov[i].iov_base, tx->iov[i].iov_len, efanic_mr_rkey(dev)};
 	}
 	return 0;
 }
@@ -596,7 +599,8 @@ int efa_tx_start(struct efa_tx *tx)
 	if (unlikely(peer->flags & EFA_PEER_RNR) && clk_now_ns(NULL) < peer->rnr_until_ns)
 		ret = -FI_EAGAIN;
 	else if (unlikely(!STAILQ_EMPTY(&peer->parked) || peer->unstarted) && tx->kind != EFA_TX_READRSP)
-		ret = peer->flags & EFA_PEER_HS_RCVD ? -FI_EAGAIN : efa_tx_park(tx); /* behind those that wait already: order of sends is kept */
+		/* behind those that wait already: order of sends is kept */
+		ret = peer->flags & EFA_PEER_HS_RCVD ? -FI_EAGAIN : efa_tx_park(tx);
 	else
 		ret = begin(tx);
 	if (unlikely(ret))

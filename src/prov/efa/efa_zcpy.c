@@ -78,7 +78,9 @@ ssize_t efa_zcpy_recv(struct efa_ep *ep, const struct kit_recv_args *a)
 	int ret;
 
 	if (a->flags & FI_MULTI_RECV) {
-		LOG_WARN("a multi-receive buffer was refused: zero-copy receive mode has none (FI_EFA_USE_ZCPY_RX=0 turns it off)");
+		LOG_WARN(
+			"a multi-receive buffer was refused: zero-copy receive mode has none (FI_EFA_USE_ZCPY_RX=0 "
+			"turns it off)");
 		return -FI_EOPNOTSUPP;
 	}
 	if (a->iov_cnt > ep->domain->attr.max_rq_sge || (a->iov_cnt && !a->iov))
@@ -107,7 +109,8 @@ void efa_zcpy_on_wc(void *ctx, const struct efanic_wc *wc)
 	struct efa_ep *ep = ctx;
 	uint8_t type = 0;
 
-	if (wc->opcode != EFANIC_OP_RECV || !view_copy(&wc->data, 0, &type, 1) || !(efa_pkt_tab[type].props & EFA_P_RTM)) {
+	if (wc->opcode != EFANIC_OP_RECV || !view_copy(&wc->data, 0, &type, 1) ||
+	    !(efa_pkt_tab[type].props & EFA_P_RTM)) {
 		efa_on_wc(ctx, wc);
 		return;
 	}

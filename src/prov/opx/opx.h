@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Objects of the opx provider that its files share: domain, AV, MR, endpoint, peer, outgoing operations and incoming messages.
+// Objects of the opx provider that its files share: domain, AV, MR, endpoint, peer, outgoing operations and incoming
+// messages.
 #ifndef SF_PROV_OPX_OPX_H
 #define SF_PROV_OPX_OPX_H
 
@@ -20,15 +21,16 @@
 /*
  * Theory of operation
  *
- * An endpoint is one HFI context. A scalable endpoint is up to OPX_SEP_MAX of them with consecutive numbers; its i-th transmit and receive context
- * share the i-th HFI context and are one struct opx_ep, with two fids.
+ * An endpoint is one HFI context. A scalable endpoint is up to OPX_SEP_MAX of them with consecutive numbers; its i-th
+ * transmit and receive context share the i-th HFI context and are one struct opx_ep, with two fids.
  *
- * A peer is one remote context as an endpoint sees it: a flow (opx_flow.h), the operations that go to it and the messages that come from it. It is
- * found by (LID, context), which is also the source that receives match.
+ * A peer is one remote context as an endpoint sees it: a flow (opx_flow.h), the operations that go to it and the
+ * messages that come from it. It is found by (LID, context), which is also the source that receives match.
  *
- * An operation (struct opx_op) exists only for what is not over when its packet has been posted: rendezvous, RMA, atomics, or answers of ours that take
- * several packets. What needs room waits in ep->pump and is driven from progress. An incoming message (struct opx_in) exists only for what is not
- * over when its packet has been copied: unexpected, several packets, rendezvous.
+ * An operation (struct opx_op) exists only for what is not over when its packet has been posted: rendezvous, RMA,
+ * atomics, or answers of ours that take several packets. What needs room waits in ep->pump and is driven from progress.
+ * An incoming message (struct opx_in) exists only for what is not over when its packet has been copied: unexpected,
+ * several packets, rendezvous.
  */
 
 extern struct fi_provider g_opx_prov; /* opx_prov.c */
@@ -40,9 +42,10 @@ extern struct fi_provider g_opx_prov; /* opx_prov.c */
 #define OPX_CQ_EPS    64   /* endpoints per completion queue or counter */
 #define OPX_CNTR_CNT  160  /* counters per domain */
 #define OPX_MIN_MULTI_RECV 8192u
-#define OPX_NO_CQE    (1ULL << 63) /* in the flags of an operation, ours: no completion even on success (the inject calls) */
+/* in the flags of an operation, ours: no completion even on success (the inject calls) */
+#define OPX_NO_CQE    (1ULL << 63)
 
-/* --- address: 8 bytes, doc/facts/opx.md#addresses -------------------------------------------------------------------------------------- */
+/* --- address: 8 bytes, doc/facts/opx.md#addresses ----------------------------------------------------------------- */
 
 struct opx_addr {
 	uint8_t hfi1_rx;         /* receive context; of a scalable endpoint its first one */
@@ -55,7 +58,13 @@ struct opx_addr {
 static_assert(sizeof(struct opx_addr) == 8, "opx address");
 #define OPX_ADDR_SEP 0x8000u
 static inline uint64_t opx_addr_u64(const struct opx_addr *a) { le64_t v; memcpy(v.b, a, 8); return le64_get(v); }
-static inline struct opx_addr opx_addr_of(uint64_t v) { le64_t w = le64_put(v); struct opx_addr a; memcpy(&a, w.b, 8); return a; }
+static inline struct opx_addr opx_addr_of(uint64_t v)
+{
+	le64_t w = le64_put(v);
+	struct opx_addr a;
+	memcpy(&a, w.b, 8);
+	return a;
+}
 /* What identifies a context: LID and receive context. Never 0 for a legal address. */
 static inline uint32_t opx_addr_uid(const struct opx_addr *a)
 {
@@ -64,7 +73,7 @@ static inline uint32_t opx_addr_uid(const struct opx_addr *a)
 	return (uint32_t)be16_get(a->lid) << 8 | (rx & 0xff);
 }
 
-/* --- domain, AV, MR ----------------------------------------------------------------------------------------------------- */
+/* --- domain, AV, MR ----------------------------------------------------------------------------------------------- */
 
 struct opx_stats { /* per protocol, for tests, logs and the demo */
 	uint64_t tx_inject, tx_eager, tx_mp, tx_rzv, tx_rzv_local, tx_ahead;
@@ -86,7 +95,8 @@ struct opx_domain {
 	LIST_HEAD(, opx_ep) eps;       /* enabled ones; kit.lock */
 	bool auto_progress;            /* one thread per CQ */
 	struct opx_cores cores;        /* of these threads */
-	_Atomic uint32_t cntr_cnt, cq_seq; /* counters open, <= OPX_CNTR_CNT; CQs ever opened, for the names of the threads */
+	/* counters open, <= OPX_CNTR_CNT; CQs ever opened, for the names of the threads */
+	_Atomic uint32_t cntr_cnt, cq_seq;
 	pthread_mutex_t open_lock;     /* serialises hfi_open(); taken before kit.lock */
 	struct hfi *_Atomic idle_hfi;  /* the unit opened first: kit.idle */
 	uint8_t *alive;                /* a page of our own that fork wipes: kit.fork_mark; NULL: owner_pid tells */
@@ -117,11 +127,16 @@ struct opx_mr {
 	struct opx_mr *hnext;
 };
 int opx_mr_open(struct kit_domain *d, const struct kit_mr_req *req, struct fid_mr **out);
-/** opx_mr_find() - Memory of [@off, +@len) of region @key for @access (FI_REMOTE_READ and/or WRITE), or NULL and why. Lock held. */
-void *opx_mr_find(struct opx_domain *d, uint64_t key, uint64_t off, uint64_t len, uint64_t access, enum opx_status *why);
+/**
+ * opx_mr_find() - Memory of [@off, +@len) of region @key for @access (FI_REMOTE_READ and/or WRITE), or NULL and why.
+ * Lock held.
+ */
+void *opx_mr_find(struct opx_domain *d, uint64_t key, uint64_t off, uint64_t len, uint64_t access,
+		  enum opx_status *why);
 
 struct opx_av {
-	struct kit_av kit;             /* FI_AV_MAP: fi_addr_t is the address itself, the table knows which were inserted */
+	/* FI_AV_MAP: fi_addr_t is the address itself, the table knows which were inserted */
+	struct kit_av kit;
 	bool is_map;
 	unsigned rx_ctx_bits;
 	uint32_t gen;                  /* changes with every insertion and removal */
@@ -135,12 +150,18 @@ int opx_av_type(enum fi_av_type only, enum fi_av_type asked, enum fi_av_type *ou
 int opx_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context);
 /** opx_av_get() - The address that @fi_addr names, context bits applied. False: it names none. Lock held. */
 bool opx_av_get(const struct opx_av *av, fi_addr_t fi_addr, struct opx_addr *out);
-/** opx_av_name() - What to report as the source for context @addr: FI_ADDR_NOTAVAIL if it is not in the table. Lock held. */
+/**
+ * opx_av_name() - What to report as the source for context @addr: FI_ADDR_NOTAVAIL if it is not in the table. Lock
+ * held.
+ */
 fi_addr_t opx_av_name(const struct opx_av *av, const struct opx_addr *addr);
-/** opx_straddr() - lid.endpoint_id.rx_index.hfi1_rx.hfi1_unit.reliability_rx, each as it lies in memory. Source: doc/facts/opx.md#addresses. */
+/**
+ * opx_straddr() - lid.endpoint_id.rx_index.hfi1_rx.hfi1_unit.reliability_rx, each as it lies in memory. Source:
+ * doc/facts/opx.md#addresses.
+ */
 const char *opx_straddr(struct kit_av *av, const void *addr, char *buf, size_t *len);
 
-/* --- outgoing operations ------------------------------------------------------------------------------------------------- */
+/* --- outgoing operations ------------------------------------------------------------------------------------------ */
 
 enum opx_op_kind {
 	OPX_OP_SEND,      /* rendezvous, or what did not fit one packet */
@@ -188,13 +209,15 @@ struct opx_op {
 	bool in_pump, is_waiting;      /* counted in the flow's waits */
 	bool wants_cqe, is_over;       /* over: completed or failed for the user; goes when @refs and @copies are 0 */
 	bool is_posted;                /* all packets were posted */
-	bool needs_done;               /* completes when the peer says DONE (or, READ and FETCH, when the data are there) */
+	/* completes when the peer says DONE (or, READ and FETCH, when the data are there) */
+	bool needs_done;
 	bool is_done;
 	bool is_ref;                   /* packets refer to the user's memory: complete only when refs is 0 */
 	bool is_mp;                    /* SEND: multi-packet eager, its first packet has PSN mp_psn */
 	bool is_ahead;                 /* SEND: rendezvous whose data go unasked */
 	bool is_sdma;
-	uint8_t why;                   /* enum opx_status: it has failed, which is told when nothing refers to the user's memory any more */
+	/* enum opx_status: it has failed, which is told when nothing refers to the user's memory any more */
+	uint8_t why;
 	int err;                       /* fi_errno of @why; 0: it has not */
 	bool has_data, was_empty;      /* WRITE: CQ data follow; nothing to write, which was posted */
 	uint32_t mp_psn;
@@ -217,7 +240,7 @@ struct opx_op {
 	uint8_t *copy;                 /* injected or bounced payload; mem_free */
 };
 
-/* --- incoming messages ----------------------------------------------------------------------------------------------------- */
+/* --- incoming messages -------------------------------------------------------------------------------------------- */
 
 #define OPX_IN_SMALL 64u
 enum opx_in_kind { OPX_IN_EAGER, OPX_IN_MP, OPX_IN_RZV };
@@ -235,7 +258,8 @@ struct opx_in {
 	uint64_t want;                 /* RZV: bytes asked for */
 	struct kit_rx *krx;            /* the matched receive */
 	bool is_copying;               /* cp runs */
-	uint8_t why;                   /* enum opx_status: it has failed, which is told when the copy into the receive has ended */
+	/* enum opx_status: it has failed, which is told when the copy into the receive has ended */
+	uint8_t why;
 	bool is_misplaced;             /* an expected packet named no entry of ours */
 	struct opx_copy cp;            /* RTS_LOCAL */
 	struct hfi_tid *tids;          /* expected receive; mem_free */
@@ -245,7 +269,7 @@ struct opx_in {
 	uint8_t small[OPX_IN_SMALL];
 };
 
-/* --- peer -------------------------------------------------------------------------------------------------------------------- */
+/* --- peer --------------------------------------------------------------------------------------------------------- */
 
 struct opx_lost { /* a peer's write by @handle to [.., @end) of region @key met memory that is not there */
 	bool is_set;
@@ -266,7 +290,8 @@ struct opx_peer {
 	struct opx_ep *ep;
 	struct opx_peer *hnext;        /* ep->peer_tab */
 	uint32_t uid;                  /* opx_addr_uid() */
-	uint64_t silent;               /* writes and atomics that nobody waits for, of a packet each: no more can be refused */
+	/* writes and atomics that nobody waits for, of a packet each: no more can be refused */
+	uint64_t silent;
 	fi_addr_t fi_addr;             /* source to report, as of av_gen */
 	uint32_t av_gen;
 	LIST_HEAD(, opx_op) ops;
@@ -277,12 +302,14 @@ struct opx_peer {
 	bool is_asked;                 /* a call was told to try again when the handshake is done */
 	struct ahead ahead;            /* how often data of ours go unasked */
 	struct opx_in *ahead_in;       /* its rendezvous that takes what comes unasked; NULL: none does */
-	uint8_t refusal;               /* enum opx_status: the handshake failed at refusal_ns: the next call is told; 0 */
+	/* enum opx_status: the handshake failed at refusal_ns: the next call is told; 0 */
+	uint8_t refusal;
 	uint64_t refusal_ns;
-	struct opx_lost lost[2];       /* of writes in several packets the last one; [1]: of those whose data are still to be announced */
+	/* of writes in several packets the last one; [1]: of those whose data are still to be announced */
+	struct opx_lost lost[2];
 };
 
-/* --- endpoint ---------------------------------------------------------------------------------------------------------------- */
+/* --- endpoint ----------------------------------------------------------------------------------------------------- */
 
 struct opx_sep;
 struct opx_ep {
@@ -290,7 +317,8 @@ struct opx_ep {
 	struct fid_ep tx_fid;          /* scalable: the transmit context */
 	struct opx_sep *sep;           /* NULL: a plain endpoint */
 	int sep_index;
-	uint64_t opened, on;           /* scalable: FI_TRANSMIT, FI_RECV: contexts that the application has open; that are enabled */
+	/* scalable: FI_TRANSMIT, FI_RECV: contexts that the application has open; that are enabled */
+	uint64_t opened, on;
 	struct opx_domain *domain;
 	const uint8_t *may_go; /* not 0 there: data calls may go on; opx_ep_set_enabled() */
 	LIST_ENTRY(opx_ep) domain_link;
@@ -314,7 +342,8 @@ struct opx_ep {
 	uint32_t holds;                /* who has it at hand and may let go of the lock, but for a poll and timers */
 	int timer_fd;                  /* opx_wait.c */
 	uint64_t timer_ns;             /* when it is due; 0: never */
-	bool is_dozing;                /* FI_PROGRESS_AUTO: its threads sleep for long: the application's next poll kicks them */
+	/* FI_PROGRESS_AUTO: its threads sleep for long: the application's next poll kicks them */
+	bool is_dozing;
 	uint32_t driven;               /* how often the application has polled */
 	uint8_t mtu_shift;
 	uint32_t mtu;                  /* payload of a packet */
@@ -330,7 +359,8 @@ struct opx_ep {
 /* An endpoint's fid, or the fid of a scalable one's transmit context. */
 static inline struct opx_ep *opx_ep_of(struct fid_ep *fid)
 {
-	return unlikely(fid->fid.fclass == FI_CLASS_TX_CTX) ? container_of(fid, struct opx_ep, tx_fid) : container_of(fid, struct opx_ep, kit.fid);
+	return unlikely(fid->fid.fclass == FI_CLASS_TX_CTX) ? container_of(fid, struct opx_ep, tx_fid)
+							    : container_of(fid, struct opx_ep, kit.fid);
 }
 int opx_ep_not_live(const struct opx_ep *ep);
 /** opx_ep_set_enabled() - ep->kit.enabled, and what follows from it. Lock held, or nobody else has @ep yet. */
@@ -365,10 +395,14 @@ void opx_ep_stop(struct opx_ep *ep); /* drains, drops receives, closes the conte
  * comes back to @ep from there. As opx_ep_stop().
  */
 void opx_ep_settle(struct opx_ep *ep);
-void opx_ep_drain(struct opx_ep *ep); /* lets what is unacknowledged go on, for the room's linger at most. As opx_ep_stop() */
+/* lets what is unacknowledged go on, for the room's linger at most. As opx_ep_stop() */
+void opx_ep_drain(struct opx_ep *ep);
 /** opx_ep_bind_check() - opx's own rules before kit_ep_bind(). 0; -FI_EINVAL (logged). */
 int opx_ep_bind_check(struct opx_ep *ep, struct fid *bfid);
-/** opx_ep_cq_check() - Has @ep the CQs that directions @dirs (FI_TRANSMIT, FI_RECV) of its capabilities need? A missing receive CQ is the transmit CQ. */
+/**
+ * opx_ep_cq_check() - Has @ep the CQs that directions @dirs (FI_TRANSMIT, FI_RECV) of its capabilities need? A missing
+ * receive CQ is the transmit CQ.
+ */
 int opx_ep_cq_check(struct opx_ep *ep, uint64_t dirs);
 ssize_t opx_ep_cancel(struct opx_ep *ep, void *context);
 int opx_ep_name(const struct opx_addr *self, void *addr, size_t *addrlen);
@@ -382,11 +416,14 @@ int opx_wait_fd(struct kit_ep *kep, unsigned i);
 int opx_wait_arm(struct kit_ep *kep);
 /* opx_ctxt.c: the hardware contexts of endpoints */
 /**
- * opx_ctxt_open() - Contexts with consecutive numbers for @eps, on the unit that FI_OPX_HFI_SELECT or the default logic chooses. Not under the lock.
- * They are ready for traffic. Return: 0; -FI_EBUSY, whatever the reason, which is logged.
+ * opx_ctxt_open() - Contexts with consecutive numbers for @eps, on the unit that FI_OPX_HFI_SELECT or the default logic
+ * chooses. Not under the lock. They are ready for traffic. Return: 0; -FI_EBUSY, whatever the reason, which is logged.
  */
 int opx_ctxt_open(struct opx_ep **eps, int cnt);
-/** opx_ctxt_reopen() - After opx_ctxt_stop() of a scalable endpoint's: the context with the same number, as peers know it. Errors as opx_ctxt_open(). */
+/**
+ * opx_ctxt_reopen() - After opx_ctxt_stop() of a scalable endpoint's: the context with the same number, as peers know
+ * it. Errors as opx_ctxt_open().
+ */
 int opx_ctxt_reopen(struct opx_ep *ep);
 void opx_ctxt_stop(struct opx_ep *ep); /* undoes it: all that is on its way is lost. Lock held; drops and retakes it */
 /* opx_auto.c: the thread of a completion queue */
@@ -407,23 +444,27 @@ void opx_cq_kick(struct kit_cq *cq); /* to its thread, if it has one; NULL: no q
 int opx_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context);
 int opx_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr, void *context);
 /* opx_info.c, opx_prov.c, opx_select.c */
-int opx_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints, struct fi_info **info);
+int opx_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
+		struct fi_info **info);
 int opx_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
 /* Where the caller runs, for opx_select_unit(); tests bring their own. numa_node, numa_max -1: not known. */
 struct opx_where { int cpu, numa_node, cpu_cnt, numa_max; };
 void opx_where_now(struct opx_where *w);
 #define OPX_UNIT_DEFAULT HFI_UNIT_MAX /* "default" matched: opx_select_default() */
 /**
- * opx_select_unit() - FI_OPX_HFI_SELECT: the unit for a context opened by a caller at @w. @units: attributes of all, @cnt of them.
- * Return: unit, or OPX_UNIT_DEFAULT; -FI_EINVAL syntax, or a node or core that there is not; -FI_ENODEV unit absent or not ACTIVE, or no selector
- * matches; one sentence in @err.
+ * opx_select_unit() - FI_OPX_HFI_SELECT: the unit for a context opened by a caller at @w. @units: attributes of all,
+ * @cnt of them.
+ * Return: unit, or OPX_UNIT_DEFAULT; -FI_EINVAL syntax, or a node or core that there is not; -FI_ENODEV unit absent or
+ * not ACTIVE, or no selector matches; one sentence in @err.
  */
-int opx_select_unit(const char *text, const struct opx_where *w, const struct hfi_unit_attr *units, int cnt, char *err, size_t err_len);
+int opx_select_unit(const char *text, const struct opx_where *w, const struct hfi_unit_attr *units, int cnt, char *err,
+		    size_t err_len);
 /**
- * opx_select_default() - The default logic: ACTIVE units in the order in which to try them: @first if it is one, then near ones before far ones, then
- * those with more of @free contexts. @order: room for @cnt. Return: how many.
+ * opx_select_default() - The default logic: ACTIVE units in the order in which to try them: @first if it is one, then
+ * near ones before far ones, then those with more of @free contexts. @order: room for @cnt. Return: how many.
  */
-int opx_select_default(const struct opx_where *w, const struct hfi_unit_attr *units, const int *free, int cnt, int first, int *order);
+int opx_select_default(const struct opx_where *w, const struct hfi_unit_attr *units, const int *free, int cnt,
+		       int first, int *order);
 /** opx_unit_of() - Unit of a domain's name, ib<unit> or hfi1_<unit>; -1 it is none. */
 int opx_unit_of(const char *name);
 /** opx_addr_unbound() - The address of an endpoint that has none yet. */
@@ -445,11 +486,14 @@ static inline struct opx_peer *opx_peer_find(struct opx_ep *ep, fi_addr_t fi_add
 	return likely(p != NULL) ? p : opx_peer_get(ep, fi_addr);
 }
 /**
- * opx_peer_open() - Before the first packet of a call to a flow that is not OPEN. Return: 0; -FI_EAGAIN; else why there is nobody: also if that became
- * known between two calls.
+ * opx_peer_open() - Before the first packet of a call to a flow that is not OPEN. Return: 0; -FI_EAGAIN; else why there
+ * is nobody: also if that became known between two calls.
  */
 int opx_peer_open(struct opx_peer *peer);
-/** opx_peer_uid() - The source that a directed receive from @fi_addr matches; MT_ANY_SRC for FI_ADDR_UNSPEC; 0: no such address. Lock held. */
+/**
+ * opx_peer_uid() - The source that a directed receive from @fi_addr matches; MT_ANY_SRC for FI_ADDR_UNSPEC; 0: no such
+ * address. Lock held.
+ */
 uint64_t opx_peer_uid(struct opx_ep *ep, fi_addr_t fi_addr);
 /** opx_peer_name() - What to report as the source of @peer's messages. */
 static inline fi_addr_t opx_peer_name(struct opx_peer *peer);
@@ -473,7 +517,10 @@ static inline uint32_t opx_put_handle(struct opx_op *op)
 {
 	return op->has_data ? OPX_DATA_HANDLE : op->needs_done ? opx_op_handle(op) : OPX_NO_HANDLE;
 }
-/** opx_fence() - FI_FENCE among @flags: may an operation to @peer begin? 0; -FI_EAGAIN earlier ones to it have not ended. */
+/**
+ * opx_fence() - FI_FENCE among @flags: may an operation to @peer begin? 0; -FI_EAGAIN earlier ones to it have not
+ * ended.
+ */
 int opx_fence(const struct opx_peer *peer, uint64_t flags);
 /** opx_op_find() - The live operation of @peer that handle @id from the wire names, or NULL. */
 struct opx_op *opx_op_find(struct opx_peer *peer, uint32_t id);
@@ -491,13 +538,22 @@ void opx_op_abandon(struct opx_op *op);
 int opx_op_expose(struct opx_op *op, unsigned rights, struct opx_piece *out);
 /** opx_op_take_copy() - Nothing of the transfer refers to the caller's memory from now on. 0; -FI_EAGAIN: no memory. */
 int opx_op_take_copy(struct opx_op *op);
-/** opx_op_choose_path() - How the data packets of SEND and WRITE travel: PIO; SDMA from a bounce buffer; or SDMA from the user's memory, complete when acknowledged. */
+/**
+ * opx_op_choose_path() - How the data packets of SEND and WRITE travel: PIO; SDMA from a bounce buffer; or SDMA from
+ * the user's memory, complete when acknowledged.
+ */
 void opx_op_choose_path(struct opx_op *op);
 /** opx_pump() - Drive all that wait for room. Return: packets posted. */
 int opx_pump(struct opx_ep *ep);
-/** opx_data_send() - Post data packets of @op as far as the flow takes them, PIO or SDMA; sets op->sent. 0 all are posted; -FI_EAGAIN; else terminal. */
+/**
+ * opx_data_send() - Post data packets of @op as far as the flow takes them, PIO or SDMA; sets op->sent. 0 all are
+ * posted; -FI_EAGAIN; else terminal.
+ */
 int opx_data_send(struct opx_op *op);
-/** opx_status_of() - Why a post or a copy between processes failed with @rc: @other if it is nothing that has a status of its own. */
+/**
+ * opx_status_of() - Why a post or a copy between processes failed with @rc: @other if it is nothing that has a status
+ * of its own.
+ */
 enum opx_status opx_status_of(int rc, enum opx_status other);
 /** opx_err_of() - fi errno of a status; opx_strerror() its words. */
 int opx_err_of(enum opx_status st);
@@ -573,7 +629,8 @@ void opx_refused(struct opx_peer *peer, enum opx_status why);
 void opx_done_send(struct opx_peer *peer, uint32_t handle, enum opx_status st);
 
 /* opx_rx.c, opx_rzv.c: receiver's side */
-void opx_deliver(struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type); /* dispatch of all packets */
+/* dispatch of all packets */
+void opx_deliver(struct opx_flow *f, const struct hfi_hdr *h, const struct view *data, enum hfi_rcv_type type);
 bool opx_place(void *ctx, struct opx_flow *f, const struct hfi_pkt *pkt);
 extern const struct kit_srx_ops opx_srx_ops;
 void opx_rzv_start(struct opx_in *in);     /* matched: fetch, or ask for it */
@@ -585,9 +642,15 @@ struct opx_in *opx_in_get(struct opx_peer *peer, enum opx_in_kind kind, const st
 void opx_in_put(struct opx_in *in);
 /** opx_in_keep() - Nobody has posted a receive for it. Return: kept until somebody does; false: no memory. */
 bool opx_in_keep(struct opx_in *in);
-/** opx_in_done() - All that was wanted is in the receive buffer: completion (FI_ETRUNC if there was more), and it is freed. */
+/**
+ * opx_in_done() - All that was wanted is in the receive buffer: completion (FI_ETRUNC if there was more), and it is
+ * freed.
+ */
 void opx_in_done(struct opx_in *in);
-/** opx_in_fail() - Error entry if it was matched, else nobody hears of it; and it is freed. Both when its copies have ended. */
+/**
+ * opx_in_fail() - Error entry if it was matched, else nobody hears of it; and it is freed. Both when its copies have
+ * ended.
+ */
 void opx_in_fail(struct opx_in *in, enum opx_status why);
 
 /* opx_rma.c, opx_atomic.c, opx_target.c */
@@ -607,6 +670,7 @@ extern const struct fi_ops_msg opx_msg_ops, opx_msg_tx_ops, opx_msg_rx_ops;
 extern const struct fi_ops_tagged opx_tagged_ops, opx_tagged_tx_ops, opx_tagged_rx_ops;
 extern const struct fi_ops_rma opx_rma_ops;
 extern const struct kit_atomic_ops opx_atomic_ops;
-int opx_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags);
+int opx_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr,
+		     uint64_t flags);
 
 #endif

@@ -87,7 +87,9 @@ void opx_on_atomic(struct opx_peer *peer, const struct hfi_hdr *h, const struct 
 		opx_done_send(peer, handle, OPX_ST_ATOMIC);
 		return;
 	}
-	access = r.read_only ? FI_REMOTE_READ : r.kind == KIT_ATOMIC_BASE ? FI_REMOTE_WRITE : FI_REMOTE_READ | FI_REMOTE_WRITE;
+	access = r.read_only		     ? FI_REMOTE_READ
+		 : r.kind == KIT_ATOMIC_BASE ? FI_REMOTE_WRITE
+					     : FI_REMOTE_READ | FI_REMOTE_WRITE;
 	at = opx_mr_find(peer->ep->domain, le64_get(h->w[1]), le64_get(h->w[0]), r.len, access, &why);
 	if (!at) {
 		LOG_INFO("atomic refused: %s", opx_strerror((int)why));
@@ -101,7 +103,9 @@ void opx_on_atomic(struct opx_peer *peer, const struct hfi_hdr *h, const struct 
 		return;
 	}
 	if (peer->ep->kit.cntr[r.kind == KIT_ATOMIC_BASE ? KIT_CNTR_REMOTE_WRITE : KIT_CNTR_REMOTE_READ])
-		kit_cntr_add(peer->ep->kit.cntr[r.kind == KIT_ATOMIC_BASE ? KIT_CNTR_REMOTE_WRITE : KIT_CNTR_REMOTE_READ], 1, 0);
+		kit_cntr_add(
+			peer->ep->kit.cntr[r.kind == KIT_ATOMIC_BASE ? KIT_CNTR_REMOTE_WRITE : KIT_CNTR_REMOTE_READ], 1,
+			0);
 	if (r.kind != KIT_ATOMIC_BASE)
 		reply(peer, handle, result, r.len);
 	else if (handle != OPX_NO_HANDLE)
@@ -146,7 +150,8 @@ static ssize_t gather(struct opx_op *op, const struct kit_atomic_req *req, uint8
 	op->len = kit_count_bytes(0, m->rma_iov[0].count, dt_size);
 	op->iov_cnt = m->op == FI_ATOMIC_READ ? 0 : (uint8_t)m->iov_count;
 	op->res_cnt = (uint8_t)req->res.iov_count;
-	if (!op->len || m->rma_iov[0].count > max / dt_size || (op->flags & FI_INJECT && op->len > op->ep->kit.inject_size) ||
+	if (!op->len || m->rma_iov[0].count > max / dt_size ||
+	    (op->flags & FI_INJECT && op->len > op->ep->kit.inject_size) ||
 	    (m->op != FI_ATOMIC_READ && kit_ioc_to_iov(op->iov, m->msg_iov, m->iov_count, dt_size) != op->len) ||
 	    (req->cmp.iov_count && kit_ioc_to_iov(cmp, req->cmp.msg_iov, req->cmp.iov_count, dt_size) != op->len) ||
 	    (op->res_cnt && kit_ioc_to_iov(op->res, req->res.msg_iov, op->res_cnt, dt_size) != op->len))
@@ -170,7 +175,8 @@ static int post(struct opx_op *op, const struct fi_msg_atomic *m, void *operand,
 	struct hfi_hdr h;
 	int rc;
 
-	opx_flow_hdr(f, &h, OPX_ATOMIC, (uint8_t)kind_of((enum opx_op_kind)op->kind), op->needs_done ? opx_op_handle(op) : OPX_NO_HANDLE);
+	opx_flow_hdr(f, &h, OPX_ATOMIC, (uint8_t)kind_of((enum opx_op_kind)op->kind),
+		     op->needs_done ? opx_op_handle(op) : OPX_NO_HANDLE);
 	h.w[0] = le64_put(m->rma_iov[0].addr);
 	h.w[1] = le64_put(m->rma_iov[0].key);
 	h.tag = le64_put((uint64_t)m->datatype | (uint64_t)m->op << 8 | m->rma_iov[0].count << 16);
@@ -183,8 +189,9 @@ static int post(struct opx_op *op, const struct fi_msg_atomic *m, void *operand,
 /* One try. Lock held. */
 static int atomic_once(struct opx_ep *ep, const struct kit_atomic_req *req, uint64_t flags)
 {
-	static const enum opx_op_kind kinds[] = {
-		[KIT_ATOMIC_BASE] = OPX_OP_ATOMIC, [KIT_ATOMIC_FETCH] = OPX_OP_FETCH, [KIT_ATOMIC_COMPARE] = OPX_OP_COMPARE};
+	static const enum opx_op_kind kinds[] = {[KIT_ATOMIC_BASE] = OPX_OP_ATOMIC,
+						 [KIT_ATOMIC_FETCH] = OPX_OP_FETCH,
+						 [KIT_ATOMIC_COMPARE] = OPX_OP_COMPARE};
 	const struct fi_msg_atomic *m = req->msg;
 	enum opx_op_kind kind = kinds[req->kind];
 	struct opx_peer *peer = opx_peer_find(ep, m->addr);
@@ -227,7 +234,8 @@ static ssize_t atomic(struct fid_ep *fid, const struct kit_atomic_req *req)
 		return opx_ep_state(ep);
 	if (!(ep->kit.caps & FI_ATOMIC) || check(req->kind, m->datatype, m->op))
 		return -FI_EOPNOTSUPP;
-	if (m->iov_count > OPX_IOV_MAX || req->cmp.iov_count > OPX_IOV_MAX || req->res.iov_count > OPX_IOV_MAX || m->rma_iov_count != 1 || !m->rma_iov)
+	if (m->iov_count > OPX_IOV_MAX || req->cmp.iov_count > OPX_IOV_MAX || req->res.iov_count > OPX_IOV_MAX ||
+	    m->rma_iov_count != 1 || !m->rma_iov)
 		return -FI_EINVAL;
 	lock_acquire(&ep->domain->kit.lock);
 	rc = atomic_once(ep, req, flags);
@@ -254,7 +262,8 @@ static int valid(struct fid_ep *fid, enum kit_atomic_kind kind, enum fi_datatype
 	return ret;
 }
 
-int opx_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr, uint64_t flags)
+int opx_query_atomic(struct fid_domain *domain, enum fi_datatype dt, enum fi_op op, struct fi_atomic_attr *attr,
+		     uint64_t flags)
 {
 	const struct opx_domain *d = container_of(domain, struct opx_domain, kit.fid);
 	int kind = kit_atomic_query_kind(attr, flags);

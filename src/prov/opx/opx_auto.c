@@ -152,8 +152,8 @@ static bool is_undisturbed(const struct opx_auto *a)
 	for (uint32_t i = 0; i < a->cq->ep_cnt; i++) {
 		const struct opx_ep *ep = ep_at(a, i);
 
-		if (!ep->kit.enabled || !hfi_ctxt_is_armed(ep->hw) || opx_rel_next_ns(ep->rel) <= hfi_now_ns(ep->hfi) || !TAILQ_EMPTY(&ep->pump) ||
-		    !TAILQ_EMPTY(&ep->copies))
+		if (!ep->kit.enabled || !hfi_ctxt_is_armed(ep->hw) || opx_rel_next_ns(ep->rel) <= hfi_now_ns(ep->hfi) ||
+		    !TAILQ_EMPTY(&ep->pump) || !TAILQ_EMPTY(&ep->copies))
 			return false;
 	}
 	return a->cq->ep_cnt;

@@ -41,8 +41,8 @@ const char *opx_straddr(struct kit_av *av, const void *addr, char *buf, size_t *
 	 * it is
 	 */
 	memcpy(&lid, &a.lid, sizeof(lid));
-	n = snprintf(buf, *len, "%04x.%04x.%02x.%02x.%02x.%02x", lid, le16_get(a.endpoint_id), a.rx_index, a.hfi1_rx, a.hfi1_unit,
-		     a.reliability_rx);
+	n = snprintf(buf, *len, "%04x.%04x.%02x.%02x.%02x.%02x", lid, le16_get(a.endpoint_id), a.rx_index, a.hfi1_rx,
+		     a.hfi1_unit, a.reliability_rx);
 	*len = n < 0 ? 0 : (size_t)n + 1;
 	return buf;
 }
@@ -102,8 +102,10 @@ static int av_check(struct kit_av *kav, const void *addr)
 	memcpy(&a, addr, sizeof(a));
 	if (opx_addr_ok(&a))
 		return 0;
-	LOG_WARN("address %s refused: its LID is %#x and must be 1 to %#x, its receive context is %u and must be 0 to %u",
-		 opx_straddr(kav, addr, text, &len), be16_get(a.lid), HFI_LID_MAX, a.hfi1_rx, HFI_CTXT_MAX - 1);
+	LOG_WARN(
+		"address %s refused: its LID is %#x and must be 1 to %#x, its receive context is %u and must be 0 to "
+		"%u",
+		opx_straddr(kav, addr, text, &len), be16_get(a.lid), HFI_LID_MAX, a.hfi1_rx, HFI_CTXT_MAX - 1);
 	return -FI_EINVAL;
 }
 
@@ -156,7 +158,8 @@ static const struct kit_av_ops av_ops = {
 int opx_av_type(enum fi_av_type only, enum fi_av_type asked, enum fi_av_type *out)
 {
 	if ((unsigned)asked > FI_AV_TABLE || (only && asked && asked != only)) {
-		LOG_WARN("address vector type %d refused%s", (int)asked, only ? ": this build has the other one only (OPX_AV)" : "");
+		LOG_WARN("address vector type %d refused%s", (int)asked,
+			 only ? ": this build has the other one only (OPX_AV)" : "");
 		return -FI_EINVAL;
 	}
 	*out = asked ? asked : only ? only : FI_AV_MAP;

@@ -131,7 +131,8 @@ void opx_on_copy(void *ctx, void *cookie, int status)
 	struct opx_copy *c = cookie;
 
 	if (!ep->kit.enabled)
-		return; /* the endpoint is closing, which may drop the lock: nobody is left to be told, the receives are gone */
+		/* the endpoint is closing, which may drop the lock: nobody is left to be told, the receives are gone */
+		return;
 	if (status && !c->status)
 		c->status = status;
 	unpin(c);

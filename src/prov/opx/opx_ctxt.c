@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The hardware contexts of endpoints: which unit, opening them, and what follows from them for the protocols. Source: doc/facts/opx.md#opening-a-context, #size-classes, #sdma.
+// The hardware contexts of endpoints: which unit, opening them, and what follows from them for the protocols. Source:
+// doc/facts/opx.md#opening-a-context, #size-classes, #sdma.
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "base/log.h"
 #include "prov/opx/opx.h"
 
-/* --- what the adapter calls: the reliability of the context, once there is one ----------------------------------------------- */
+/* --- what the adapter calls: the reliability of the context, once there is one ------------------------------------ */
 
 /* Nobody polls an endpoint that is not enabled, and an enabled one has its reliability. */
 static void on_pkt(void *ctx, const struct hfi_pkt *pkt)
@@ -34,7 +35,7 @@ static void on_gone(void *ctx, struct hfi_dst *dst, int status)
 		opx_rel_gone(ep->rel, dst, status);
 }
 
-/* --- which unit -------------------------------------------------------------------------------------------------------------- */
+/* --- which unit --------------------------------------------------------------------------------------------------- */
 
 /* Units to try, in this order. Return: how many; 0 the reason was logged. */
 static int candidates(struct opx_domain *d, int *order)
@@ -65,11 +66,12 @@ static int candidates(struct opx_domain *d, int *order)
 	}
 	n = opx_select_default(&w, units, free, n, d->unit, order);
 	if (!n)
-		LOG_WARN("context not opened: none of %d HFI units of this host is ACTIVE%s%s", cnt, *err ? ": " : "", err);
+		LOG_WARN("context not opened: none of %d HFI units of this host is ACTIVE%s%s", cnt, *err ? ": " : "",
+			 err);
 	return n;
 }
 
-/* --- opening ------------------------------------------------------------------------------------------------------------------ */
+/* --- opening ------------------------------------------------------------------------------------------------------ */
 
 static int open_one(struct opx_ep *ep, int ctxt, unsigned first)
 {
@@ -180,7 +182,7 @@ static void force_affinity(void)
 		LOG_WARN("FI_OPX_FORCE_CPUAFFINITY: thread not bound to core %d: %s", cpu, strerror(errno));
 }
 
-/* --- what follows from a context ------------------------------------------------------------------------------------------------ */
+/* --- what follows from a context ---------------------------------------------------------------------------------- */
 
 static void set_name(struct opx_ep *ep, const struct hfi_ctxt_info *first)
 {
@@ -261,8 +263,11 @@ int opx_ctxt_open(struct opx_ep **eps, int cnt)
 			LOG_INFO("context of domain ib%d opened on unit %d", d->unit, order[i]);
 	}
 	if (ret == -EBUSY) /* who holds them was logged */
-		LOG_WARN("context not opened: none is free on %s; a process of Open MPI opens one for mtl/ofi and one for btl/ofi, and "
-			 "\"--mca btl ^ofi\" saves the second", n > 1 ? "any ACTIVE unit" : "the unit");
+		LOG_WARN(
+			"context not opened: none is free on %s; a process of Open MPI opens one for mtl/ofi and one "
+			"for btl/ofi, and "
+			"\"--mca btl ^ofi\" saves the second",
+			n > 1 ? "any ACTIVE unit" : "the unit");
 	else if (ret)
 		LOG_WARN("context not opened: %s", strerror(-ret));
 	if (ret)

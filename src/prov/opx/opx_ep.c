@@ -139,7 +139,8 @@ int opx_ep_cq_check(struct opx_ep *ep, uint64_t dirs)
 		return -FI_ENOENT;
 	}
 	LOG_WARN("endpoint without a receive completion queue: receives complete in the transmit completion queue");
-	return kit_ep_bind(&ep->kit, &ep->kit.tx_cq->fid.fid, FI_RECV | (ep->kit.tx_selective ? FI_SELECTIVE_COMPLETION : 0));
+	return kit_ep_bind(&ep->kit, &ep->kit.tx_cq->fid.fid,
+			   FI_RECV | (ep->kit.tx_selective ? FI_SELECTIVE_COMPLETION : 0));
 }
 
 static int ep_enable(struct opx_ep *ep)

@@ -14,7 +14,10 @@ static const struct {
 	[OPX_ST_CANCELED] = {FI_ECANCELED, "canceled"},
 	[OPX_ST_NOMEM] = {FI_ENOMEM, "the target has no memory left"},
 	[OPX_ST_COPY] = {FI_EIO, "the copy between processes failed"},
-	[OPX_ST_GONE] = {FI_EFAULT, "memory of the operation is not there: unmapped, protected, beyond the end of a file, or no longer offered"},
+	[OPX_ST_GONE] =
+		{FI_EFAULT,
+		 "memory of the operation is not there: unmapped, protected, beyond the end of a file, or no longer "
+		 "offered"},
 	[OPX_ST_PEER_GONE] = {FI_ECONNREFUSED, "nobody has this context any more: its process closed it or ended"},
 	[OPX_ST_PEER_SILENT] = {FI_ETIMEDOUT, "the peer was silent for longer than dead_after"},
 	[OPX_ST_PEER_REPLACED] = {FI_ECONNRESET, "another process has taken the peer's context"},

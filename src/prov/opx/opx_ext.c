@@ -7,8 +7,10 @@
 
 #define ROW(name_) {#name_, offsetof(struct opx_stats, name_)}
 static const struct stats_row own_row[] = {
-	ROW(tx_inject), ROW(tx_eager), ROW(tx_mp), ROW(tx_rzv), ROW(tx_rzv_local), ROW(tx_ahead), ROW(tx_pio_data), ROW(tx_sdma_data), ROW(tx_bounce), ROW(tx_expected),
-	ROW(rx_inject), ROW(rx_eager), ROW(rx_mp), ROW(rx_rzv), ROW(rx_ahead), ROW(rx_unexpected), ROW(rx_stale), ROW(rx_malformed), ROW(quota_full),
+	ROW(tx_inject), ROW(tx_eager), ROW(tx_mp), ROW(tx_rzv), ROW(tx_rzv_local),
+	ROW(tx_ahead), ROW(tx_pio_data), ROW(tx_sdma_data), ROW(tx_bounce), ROW(tx_expected),
+	ROW(rx_inject), ROW(rx_eager), ROW(rx_mp), ROW(rx_rzv), ROW(rx_ahead), ROW(rx_unexpected), ROW(rx_stale),
+	ROW(rx_malformed), ROW(quota_full),
 	ROW(rma_refused), ROW(done_late),
 };
 static_assert(ARRAY_SIZE(own_row) * sizeof(uint64_t) == sizeof(struct opx_stats), "every counter");
@@ -16,8 +18,10 @@ static_assert(ARRAY_SIZE(own_row) * sizeof(uint64_t) == sizeof(struct opx_stats)
 
 #define ROW(name_) {"rel_" #name_, offsetof(struct opx_rel_stats, name_)}
 static const struct stats_row rel_row[] = {
-	ROW(tx_pkts), ROW(rx_pkts), ROW(replays), ROW(pings_tx), ROW(pings_rx), ROW(acks_tx), ROW(acks_rx), ROW(nacks_tx), ROW(nacks_rx),
-	ROW(dups), ROW(ahead), ROW(ahead_drops), ROW(full_drops), ROW(bad_key), ROW(inits_tx), ROW(inits_rx), ROW(resynchs_tx), ROW(resynchs_rx),
+	ROW(tx_pkts), ROW(rx_pkts), ROW(replays), ROW(pings_tx), ROW(pings_rx), ROW(acks_tx), ROW(acks_rx),
+	ROW(nacks_tx), ROW(nacks_rx),
+	ROW(dups), ROW(ahead), ROW(ahead_drops), ROW(full_drops), ROW(bad_key), ROW(inits_tx), ROW(inits_rx),
+	ROW(resynchs_tx), ROW(resynchs_rx),
 	ROW(throttled), ROW(peers_dead), ROW(malformed), ROW(peers_closed),
 };
 static_assert(ARRAY_SIZE(rel_row) * sizeof(uint64_t) == sizeof(struct opx_rel_stats), "every counter");

@@ -8,7 +8,8 @@
 #include "kit/compat.h"
 #include "prov/opx/opx.h"
 
-#define BASE_CAPS   (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SOURCE | FI_NAMED_RX_CTX)
+#define BASE_CAPS                                                                                                      \
+	(FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_SOURCE | FI_NAMED_RX_CTX)
 #define REMOTE_CAPS (FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define TX_CAPS     (BASE_CAPS | FI_SEND | FI_READ | FI_WRITE | REMOTE_CAPS)
 #define RX_CAPS     (BASE_CAPS | FI_RECV | FI_DIRECTED_RECV | FI_MULTI_RECV | REMOTE_CAPS)
@@ -18,10 +19,12 @@
 #define RX_SHOWN   (BOTH_SHOWN | FI_RECV | REMOTE_CAPS | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_SOURCE)
 #define EXTRA_CAPS  FI_FENCE /* for who asks; not shown to others */
 #define MODES       (FI_CONTEXT2 | FI_ASYNC_IOV)
-#define TX_OP_FLAGS                                                                                                                                  \
-	(FI_INJECT | FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_REMOTE_CQ_DATA | FI_MORE | FI_FENCE)
+#define TX_OP_FLAGS                                                                                                    \
+	(FI_INJECT | FI_COMPLETION | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE |                \
+	 FI_REMOTE_CQ_DATA | FI_MORE | FI_FENCE)
 #define RX_OP_FLAGS (FI_COMPLETION | FI_MULTI_RECV | FI_MORE)
-#define ORDER       (FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW)
+#define ORDER	       (FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR | \
+			FI_ORDER_ATOMIC_WAW)
 #define TOTAL_BUFFERED 8192
 /* Kinds of capabilities that hints put on the side where they mean nothing. */
 #define DIR_TX (FI_SEND | FI_READ | FI_WRITE)
@@ -144,7 +147,8 @@ static struct fi_info *make_info(const struct query *q, const struct hfi_unit_at
 	i->fabric_attr->name = strdup("OPX-100");
 	i->fabric_attr->api_version = q->version;
 	i->nic = make_nic(u);
-	if (addr_set(&i->src_addr, &i->src_addrlen, &src) || !i->domain_attr->name || !i->fabric_attr->name || !i->nic) {
+	if (addr_set(&i->src_addr, &i->src_addrlen, &src) || !i->domain_attr->name || !i->fabric_attr->name ||
+	    !i->nic) {
 		kit_info_free(i);
 		return NULL;
 	}
@@ -362,7 +366,8 @@ drop:
 
 static int try_unit(struct query *q, const struct hfi_unit_attr *u)
 {
-	enum fi_progress want = q->hints && q->hints->domain_attr ? q->hints->domain_attr->data_progress : FI_PROGRESS_UNSPEC;
+	enum fi_progress want =
+		q->hints && q->hints->domain_attr ? q->hints->domain_attr->data_progress : FI_PROGRESS_UNSPEC;
 	int ret = 0;
 
 	if ((q->unit >= 0 && q->unit != u->unit) || (q->only >= 0 && q->only != u->unit)) {

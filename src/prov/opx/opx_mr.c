@@ -41,17 +41,20 @@ static struct opx_mr *by_key(const struct opx_domain *d, uint64_t key)
 	return mr;
 }
 
-static __attribute__((cold, noinline)) void refused(struct opx_domain *d, const struct opx_mr *mr, uint64_t key, uint64_t off, uint64_t len,
-						    uint64_t access)
+static __attribute__((cold, noinline)) void refused(struct opx_domain *d, const struct opx_mr *mr, uint64_t key,
+						    uint64_t off, uint64_t len, uint64_t access)
 {
 	const char *what = access == FI_REMOTE_READ ? "read" : access == FI_REMOTE_WRITE ? "write" : "atomic";
 
 	if (mr)
-		LOG_FEW(LOG_LVL_WARN, d->refused_told, "a peer's %s of %llu bytes at 0x%llx of region 0x%llx refused: it has %llu bytes from 0x%llx, access 0x%llx",
-			what, (unsigned long long)len, (unsigned long long)off, (unsigned long long)key, (unsigned long long)mr->len,
-			(unsigned long long)mr->offset, (unsigned long long)mr->access);
+		LOG_FEW(LOG_LVL_WARN, d->refused_told,
+			"a peer's %s of %llu bytes at 0x%llx of region 0x%llx refused: it has %llu bytes from 0x%llx, "
+			"access 0x%llx",
+			what, (unsigned long long)len, (unsigned long long)off, (unsigned long long)key,
+			(unsigned long long)mr->len, (unsigned long long)mr->offset, (unsigned long long)mr->access);
 	else
-		LOG_FEW(LOG_LVL_WARN, d->refused_told, "a peer's %s of %llu bytes at 0x%llx of region 0x%llx refused: no region has this key", what,
+		LOG_FEW(LOG_LVL_WARN, d->refused_told,
+			"a peer's %s of %llu bytes at 0x%llx of region 0x%llx refused: no region has this key", what,
 			(unsigned long long)len, (unsigned long long)off, (unsigned long long)key);
 }
 
@@ -117,7 +120,8 @@ static int request_check(const struct opx_domain *d, const struct kit_mr_req *re
 		return -FI_EINVAL;
 	}
 	if (req->access & ~(uint64_t)ACCESS_ALL || req->flags) {
-		LOG_WARN("memory region refused: access 0x%llx, flags 0x%llx", (unsigned long long)req->access, (unsigned long long)req->flags);
+		LOG_WARN("memory region refused: access 0x%llx, flags 0x%llx", (unsigned long long)req->access,
+			 (unsigned long long)req->flags);
 		return -FI_EINVAL;
 	}
 	if (req->requested_key == UINT64_MAX) {

@@ -128,14 +128,19 @@ static void op_complete(struct opx_op *op)
 
 static bool op_is_complete(const struct opx_op *op)
 {
-	return !op->err && op->is_posted && (!op->needs_done || op->is_done) && (!op->is_ref || !op->refs) && !op->is_copying;
+	return !op->err && op->is_posted && (!op->needs_done || op->is_done) && (!op->is_ref || !op->refs) &&
+	       !op->is_copying;
 }
 
 /* It has failed: say so, or when its last packet has been retired. */
 static void op_failed(struct opx_op *op)
 {
-	struct fi_cq_err_entry e = {
-		.op_context = op->context, .flags = op->cq_flags, .len = 0, .tag = op->tag, .err = op->err, .prov_errno = op->why};
+	struct fi_cq_err_entry e = {.op_context = op->context,
+				    .flags = op->cq_flags,
+				    .len = 0,
+				    .tag = op->tag,
+				    .err = op->err,
+				    .prov_errno = op->why};
 
 	if (op->is_ref && op->refs)
 		return;
@@ -181,8 +186,9 @@ int opx_op_expose(struct opx_op *op, unsigned rights, struct opx_piece *out)
 		if (rc)
 			return -FI_EAGAIN; /* what is exposed so far goes with the operation */
 		op->key_cnt++;
-		out[i] = (struct opx_piece){
-			.addr = le64_put((uintptr_t)v->iov_base), .len = le64_put(v->iov_len), .key = le32_put(op->keys[i])};
+		out[i] = (struct opx_piece){.addr = le64_put((uintptr_t)v->iov_base),
+					    .len = le64_put(v->iov_len),
+					    .key = le32_put(op->keys[i])};
 	}
 	return 0;
 }

@@ -20,21 +20,29 @@ const struct kit_param opx_param_tab[] = {
 	ROW(uuid, KIT_STRING, 0, 0,
 	    "Identity of the job, 1 to 32 hexadecimal digits; all processes that communicate need the same. "
 	    "(Default: SLURM_JOB_ID, then I_MPI_HYDRA_UUID, then " UUID_DEFAULT ")"),
-	ROW(force_cpuaffinity, KIT_BOOL, 0, 0, "Bind the thread that opens a context to the core it is running on. (Default: no)"),
+	ROW(force_cpuaffinity, KIT_BOOL, 0, 0,
+	    "Bind the thread that opens a context to the core it is running on. (Default: no)"),
 	ROW(reliability_service_usec_max, KIT_INT, INT_MIN, INT_MAX,
 	    "Microseconds between PING requests for packets that were not acknowledged; at least 1. (Default: 500)"),
 	ROW(reliability_service_pre_ack_rate, KIT_INT, 0, 32768,
-	    "Packets after which a receiver sends an ACK unasked: 0 (never) or a power of two up to 32768. (Default: 64)"),
-	ROW(selinux, KIT_BOOL, 0, 0, "Security-enhanced Linux: read the job key again after the partition key was set. (Default: no)"),
+	    "Packets after which a receiver sends an ACK unasked: 0 (never) or a power of two up to 32768. (Default: "
+	    "64)"),
+	ROW(selinux, KIT_BOOL, 0, 0,
+	    "Security-enhanced Linux: read the job key again after the partition key was set. (Default: no)"),
 	ROW(hfi_select, KIT_STRING, 0, KIT_PARAM_TEXT,
-	    "The HFI to open contexts on: a unit number, or a comma-separated list of default, fixed:unit, numa:unit:nodes and "
+	    "The HFI to open contexts on: a unit number, or a comma-separated list of default, fixed:unit, "
+	    "numa:unit:nodes and "
 	    "core:unit:cores, of which the first that matches the caller counts. (Default: none)"),
-	ROW(delivery_completion_threshold, KIT_INT, 16385, BYTES_MAX, "Older name of SDMA_BOUNCE_BUF_THRESHOLD. (Default: 16385)"),
+	ROW(delivery_completion_threshold, KIT_INT, 16385, BYTES_MAX,
+	    "Older name of SDMA_BOUNCE_BUF_THRESHOLD. (Default: 16385)"),
 	ROW(sdma_bounce_buf_threshold, KIT_INT, 16385, BYTES_MAX,
-	    "Longest message that is copied before SDMA sends it, so that the send completes at once, bytes. (Default: 16385)"),
+	    "Longest message that is copied before SDMA sends it, so that the send completes at once, bytes. (Default: "
+	    "16385)"),
 	ROW(sdma_disable, KIT_FLAG, 0, 0, "Do not use SDMA. (Default: 0)"),
-	ROW(sdma_min_payload_bytes, KIT_INT, 64, BYTES_MAX, "Least length of a message that SDMA sends, bytes. (Default: 16385)"),
-	ROW(rzv_min_payload_bytes, KIT_INT, 64, 65536, "Least length of a message that goes by rendezvous, bytes. (Default: 16385)"),
+	ROW(sdma_min_payload_bytes, KIT_INT, 64, BYTES_MAX,
+	    "Least length of a message that SDMA sends, bytes. (Default: 16385)"),
+	ROW(rzv_min_payload_bytes, KIT_INT, 64, 65536,
+	    "Least length of a message that goes by rendezvous, bytes. (Default: 16385)"),
 	ROW(mp_eager_disable, KIT_FLAG, 0, 0, "Do not send messages eagerly in several packets. (Default: 0)"),
 	ROW(expected_receive_enable, KIT_BOOL, 0, 0, "Rendezvous by expected receive (TID). (Default: no)"),
 	ROW(prog_affinity, KIT_STRING, 0, 0, "Cores of the progress threads, as start:end:stride. (Default: any)"),
@@ -43,9 +51,11 @@ const struct kit_param opx_param_tab[] = {
 	ROW(pkey, KIT_INT, 1, 0xffff, "Partition key; it must be in the port's table. (Default: 0x8001)"),
 	ROW(sl, KIT_INT, 0, 31, "Service level, which gives service class and virtual lane. (Default: 0)"),
 	ROW(dev_reg_send_threshold, KIT_INT, 0, INT_MAX,
-	    "Packets up to this are copied from device memory by the CPU, bytes; no effect, device memory is not offered. (Default: 4096)"),
+	    "Packets up to this are copied from device memory by the CPU, bytes; no effect, device memory is not "
+	    "offered. (Default: 4096)"),
 	ROW(dev_reg_recv_threshold, KIT_INT, 0, INT_MAX,
-	    "Packets up to this are copied to device memory by the CPU, bytes; no effect, device memory is not offered. (Default: 8192)"),
+	    "Packets up to this are copied to device memory by the CPU, bytes; no effect, device memory is not "
+	    "offered. (Default: 8192)"),
 	ROW(shm_enable, KIT_BOOL, 0, 0, "Reach processes on this host through shared memory. (Default: yes)"),
 };
 const size_t opx_param_cnt = ARRAY_SIZE(opx_param_tab);
@@ -109,7 +119,9 @@ static const char *no_dashes(const char *text, char out[KIT_PARAM_STR])
  */
 static int uuid_choose(struct opx_params *p)
 {
-	const char *from = kit_param_is_set(&g_opx_prov, "uuid") ? "FI_OPX_UUID" : secure_getenv("SLURM_JOB_ID") ? "SLURM_JOB_ID" : "I_MPI_HYDRA_UUID";
+	const char *from = kit_param_is_set(&g_opx_prov, "uuid") ? "FI_OPX_UUID"
+			   : secure_getenv("SLURM_JOB_ID")	 ? "SLURM_JOB_ID"
+								 : "I_MPI_HYDRA_UUID";
 	const char *text = !strcmp(from, "FI_OPX_UUID") ? p->uuid : secure_getenv(from);
 	char plain[KIT_PARAM_STR];
 	int ret = 0;
@@ -119,7 +131,9 @@ static int uuid_choose(struct opx_params *p)
 	else if (!strcmp(from, "I_MPI_HYDRA_UUID"))
 		text = no_dashes(text, plain);
 	if (!uuid_ok(text)) {
-		kit_warn_once(&g_opx_prov, "%s=\"%s\" is ignored: expected 1 to 32 hexadecimal digits; the job is " UUID_DEFAULT, from, text);
+		kit_warn_once(&g_opx_prov,
+			      "%s=\"%s\" is ignored: expected 1 to 32 hexadecimal digits; the job is " UUID_DEFAULT,
+			      from, text);
 		text = UUID_DEFAULT;
 		ret = -FI_EINVAL;
 	}
@@ -146,8 +160,11 @@ static int pre_ack_check(struct opx_params *p)
 
 	if (!(v & (v - 1)))
 		return 0;
-	kit_warn_once(&g_opx_prov, "FI_OPX_RELIABILITY_SERVICE_PRE_ACK_RATE=%lld is ignored: expected 0 or a power of two from 1 to 32768; 64 is used",
-		      (long long)v);
+	kit_warn_once(
+		&g_opx_prov,
+		"FI_OPX_RELIABILITY_SERVICE_PRE_ACK_RATE=%lld is ignored: expected 0 or a power of two from 1 to "
+		"32768; 64 is used",
+		(long long)v);
 	p->reliability_service_pre_ack_rate = 64;
 	return -FI_EINVAL;
 }
@@ -175,8 +192,10 @@ int opx_params_get(struct opx_params *p)
 	ret = ret ? ret : r;
 	r = pre_ack_check(p);
 	ret = ret ? ret : r;
-	if (kit_param_is_set(&g_opx_prov, "delivery_completion_threshold") && !kit_param_is_set(&g_opx_prov, "sdma_bounce_buf_threshold")) {
-		KIT_INFO(&g_opx_prov, FI_LOG_CORE, "FI_OPX_DELIVERY_COMPLETION_THRESHOLD is the old name of FI_OPX_SDMA_BOUNCE_BUF_THRESHOLD\n");
+	if (kit_param_is_set(&g_opx_prov, "delivery_completion_threshold") &&
+	    !kit_param_is_set(&g_opx_prov, "sdma_bounce_buf_threshold")) {
+		KIT_INFO(&g_opx_prov, FI_LOG_CORE,
+			 "FI_OPX_DELIVERY_COMPLETION_THRESHOLD is the old name of FI_OPX_SDMA_BOUNCE_BUF_THRESHOLD\n");
 		p->sdma_bounce_buf_threshold = p->delivery_completion_threshold;
 	}
 	return ret;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The peers of an endpoint: found by fi_addr_t when something is sent, by their flow when something arrives; and how they end.
+// The peers of an endpoint: found by fi_addr_t when something is sent, by their flow when something arrives; and how
+// they end.
 #include "prov/opx/opx.h"
 
 #include "base/clock.h"

@@ -28,7 +28,8 @@ static const struct opx_pkt_desc desc[] = {
 	ROW(OPX_TAG_RZV_RTS) = {"TAG_RZV_RTS", 0, PIECES_LEN, .is_msg = true, .tagged = true},
 };
 static_assert(ARRAY_SIZE(desc) == OPX_TAG_RZV_RTS - OPX_RZV_CTS + 1, "the last opcode is the last row");
-static_assert((uint8_t)(OPX_MSG_INJECT | OPX_TAGGED_BIT) == OPX_TAG_INJECT && (OPX_MSG_RZV_RTS | OPX_TAGGED_BIT) == OPX_TAG_RZV_RTS,
+static_assert((uint8_t)(OPX_MSG_INJECT | OPX_TAGGED_BIT) == OPX_TAG_INJECT &&
+		      (OPX_MSG_RZV_RTS | OPX_TAGGED_BIT) == OPX_TAG_RZV_RTS,
 	      "one bit makes a message a tagged one");
 
 const struct opx_pkt_desc *opx_pkt_desc(uint8_t opcode)
@@ -126,7 +127,9 @@ static const char *check_op(const struct hfi_hdr *h, uint32_t payload_len)
 	case OPX_TAG_MP_EAGER_FIRST:
 		return le64_get(h->w[0]) > payload_len ? NULL : "length of a message of several packets";
 	case OPX_MP_EAGER_NTH:
-		return le64_get(h->w[0]) <= UINT64_MAX - payload_len && le64_get(h->w[1]) <= HFI_PSN_MASK ? NULL : "place of a packet";
+		return le64_get(h->w[0]) <= UINT64_MAX - payload_len && le64_get(h->w[1]) <= HFI_PSN_MASK
+			       ? NULL
+			       : "place of a packet";
 	case OPX_MSG_RZV_RTS:
 	case OPX_TAG_RZV_RTS:
 		return check_rts(h, payload_len);

@@ -12,24 +12,27 @@
  * (doc/facts/opx.md#opcodes); nothing here needs to talk to another implementation. "handle" is a slab handle (index
  * and generation) that its owner checks: there is no pointer on the wire.
  *
- *  opcode            aux        imm       w[0]                w[1]                         tag             payload
+ *  opcode            aux        imm      w[0]             w[1]                tag               payload
  *  UD                enum ud    (below)
- *  *_INJECT          len|DATA   CQ data   bytes 0..7          bytes 8..15, or not there    tag
- *  *_EAGER           DATA       CQ data   len                 not there                    tag             len bytes
- *  *_MP_EAGER_FIRST  DATA       CQ data   len of the message  0                            tag             its first bytes
- *  MP_EAGER_NTH      0          0         offset              PSN of the first packet      0               bytes from there
- *  *_RZV_RTS         DATA       CQ data   len of the message  handle | RTS_* << 32         tag             RTS_LOCAL: struct opx_piece [1..4]
- *  RZV_CTS           RZV        TIDs      handle (sender)     handle (receiver) | gen<<32  len wanted      struct opx_wire_tid [imm]
- *                    GET        handle    offset in the MR    key                          len             local: struct opx_piece [1..4] to write to
- *  RZV_DATA          RZV        0         offset              handle (receiver) | gen<<32  0               bytes; expected: KDETH has TID
- *                    AHEAD      0         offset              handle (sender)              0               bytes
- *                    PUT        handle    offset in the MR    key                          end offset      bytes
- *                    GET        0         offset              handle (initiator)           len             bytes
- *                    FETCH      0         0                   handle (initiator)           0               old values
- *  RMA               PUT_LOCAL  handle    offset in the MR    key                          len             struct opx_piece [1..4] to read from
- *                    PUT_DATA   CQ data   offset in the MR    key                          len of the write  le32_t handle
- *  ATOMIC            kind       handle    offset in the MR    key                          dt|op<<8|cnt<<16  operands, then compare operands
- *  DONE              0          0         handle              enum opx_status              0
+ *  *_INJECT          len|DATA   CQ data  bytes 0..7       bytes 8..15 / none  tag
+ *  *_EAGER           DATA       CQ data  len              not there           tag               len bytes
+ *  *_MP_EAGER_FIRST  DATA       CQ data  len of message   0                   tag               its first bytes
+ *  MP_EAGER_NTH      0          0        offset           PSN of the first    0                 bytes from there
+ *  *_RZV_RTS         DATA       CQ data  len of message   handle | RTS_*<<32  tag               RTS_LOCAL: pieces
+ *  RZV_CTS           RZV        TIDs     handle (sender)  handle | gen<<32    len wanted        tids [imm]
+ *                    GET        handle   offset in MR     key                 len               local: pieces [1..4]
+ *  RZV_DATA          RZV        0        offset           handle | gen<<32    0                 bytes (TID: in KDETH)
+ *                    AHEAD      0        offset           handle (sender)     0                 bytes
+ *                    PUT        handle   offset in MR     key                 end offset        bytes
+ *                    GET        0        offset           handle (initiator)  len               bytes
+ *                    FETCH      0        0                handle (initiator)  0                 old values
+ *  RMA               PUT_LOCAL  handle   offset in MR     key                 len               pieces [1..4]
+ *                    PUT_DATA   CQ data  offset in MR     key                 len of write        le32_t handle
+ *  ATOMIC            kind       handle   offset in MR     key                 dt|op<<8|cnt<<16    operands, comparands
+ *  DONE              0          0        handle           enum opx_status     0
+ *
+ * handle | gen: the receiver's; pieces: struct opx_piece of memory to read from (RTS, PUT_LOCAL) or to write to (GET);
+ * tids: struct opx_wire_tid.
  *
  * handle in PUT, PUT_LOCAL, PUT_DATA, ATOMIC: OPX_NO_HANDLE where nobody waits; then only a failure is answered (DONE
  * with OPX_NO_HANDLE). OPX_DATA_HANDLE in PUT, PUT_LOCAL: nothing is answered, the PUT_DATA that follows is, for both.
@@ -37,8 +40,8 @@
  */
 
 enum opx_opcode {
-	OPX_RZV_CTS = 0xC1, OPX_RZV_DATA = 0xC2, OPX_RMA = 0xC3, OPX_ATOMIC = 0xC4, OPX_DONE = 0xC5, OPX_UD = 0xC6, OPX_MP_EAGER_NTH = 0xF7,
-	OPX_MSG_INJECT = 0xF8, OPX_MSG_EAGER, OPX_MSG_MP_EAGER_FIRST, OPX_MSG_RZV_RTS,
+	OPX_RZV_CTS = 0xC1, OPX_RZV_DATA = 0xC2, OPX_RMA = 0xC3, OPX_ATOMIC = 0xC4, OPX_DONE = 0xC5, OPX_UD = 0xC6,
+	OPX_MP_EAGER_NTH = 0xF7, OPX_MSG_INJECT = 0xF8, OPX_MSG_EAGER, OPX_MSG_MP_EAGER_FIRST, OPX_MSG_RZV_RTS,
 	OPX_TAG_INJECT = 0xFC, OPX_TAG_EAGER, OPX_TAG_MP_EAGER_FIRST, OPX_TAG_RZV_RTS,
 };
 #define OPX_TAGGED_BIT (OPX_TAG_INJECT - OPX_MSG_INJECT) /* of the message opcodes */
@@ -60,7 +63,8 @@ enum {
 
 /* Why a peer did not do what it was asked; also prov_errno of error entries. */
 enum opx_status {
-	OPX_OK, OPX_ST_KEY = 1, OPX_ST_RANGE, OPX_ST_ACCESS, OPX_ST_ATOMIC, OPX_ST_CANCELED, OPX_ST_NOMEM, OPX_ST_COPY, OPX_ST_GONE,
+	OPX_OK, OPX_ST_KEY = 1, OPX_ST_RANGE, OPX_ST_ACCESS, OPX_ST_ATOMIC, OPX_ST_CANCELED, OPX_ST_NOMEM, OPX_ST_COPY,
+	OPX_ST_GONE,
 	OPX_ST_WIRE_NUM,
 	/* not on the wire */
 	OPX_ST_PEER_GONE = 32, OPX_ST_PEER_SILENT, OPX_ST_PEER_REPLACED, OPX_ST_NET_DOWN, OPX_ST_UNREACH, OPX_ST_TRUNC

@@ -38,9 +38,11 @@ void opx_quota_add(struct opx_peer *peer, enum opx_quota q, uint64_t n)
 	if (likely(peer->flow.is_full || has_room(peer)))
 		return;
 	if (!ep->stats.quota_full++)
-		LOG_INFO("a peer has to wait: it has %llu bytes of messages that nobody receives, and %llu requests to be served, here",
-			 (unsigned long long)peer->quota.used[OPX_Q_KEPT],
-			 (unsigned long long)peer->quota.used[OPX_Q_SERVED]);
+		LOG_INFO(
+			"a peer has to wait: it has %llu bytes of messages that nobody receives, and %llu requests to "
+			"be served, here",
+			(unsigned long long)peer->quota.used[OPX_Q_KEPT],
+			(unsigned long long)peer->quota.used[OPX_Q_SERVED]);
 	LIST_INSERT_HEAD(&ep->full, peer, full);
 	opx_flow_full(&peer->flow, true);
 }

@@ -5,8 +5,10 @@
 /*
  * Theory of operation
  *
- *  write   PUT packets, in order; the last one asks for DONE. Same host and more than a packet: PUT_LOCAL, the target fetches from our memory.
- *  read    GET; the answer is data packets. Same host and more than a packet: GET with the pieces of our exposed memory, which the target fills.
+ *  write   PUT packets, in order; the last one asks for DONE. Same host and more than a packet: PUT_LOCAL, the target
+ *          fetches from our memory.
+ *  read    GET; the answer is data packets. Same host and more than a packet: GET with the pieces of our exposed
+ *          memory, which the target fills.
  *  data    PUT_DATA behind the write's packets; then it is the one that asks for DONE, for all of them.
  *
  * Every operation whose end somebody wants to know ends with DONE or its data, so completion means placed at the
@@ -35,7 +37,8 @@ static int put_local(struct opx_op *op)
 	struct hfi_hdr h;
 	int rc = opx_op_expose(op, HFI_COPY_GET, pieces);
 
-	opx_flow_hdr(&op->peer->flow, &h, OPX_RMA, OPX_SUB_PUT_LOCAL, op->has_data ? OPX_DATA_HANDLE : opx_op_handle(op));
+	opx_flow_hdr(&op->peer->flow, &h, OPX_RMA, OPX_SUB_PUT_LOCAL,
+		     op->has_data ? OPX_DATA_HANDLE : opx_op_handle(op));
 	h.w[0] = le64_put(op->mr_off);
 	h.w[1] = le64_put(op->mr_key);
 	h.tag = le64_put(op->len);
@@ -156,7 +159,8 @@ static struct opx_op *rma_op(struct opx_peer *peer, enum opx_op_kind kind, const
 	op->cq_flags = FI_RMA | (kind == OPX_OP_WRITE ? FI_WRITE : FI_READ);
 	op->wants_cqe = !(r->flags & OPX_NO_CQE) && kit_tx_wants_cqe(&peer->ep->kit, r->flags);
 	/* each packet is refused by itself: of several ones the first refusal must be known to be this write's */
-	op->needs_done = kind == OPX_OP_READ || op->wants_cqe || peer->ep->kit.cntr[KIT_CNTR_WRITE] || len > peer->ep->mtu;
+	op->needs_done =
+		kind == OPX_OP_READ || op->wants_cqe || peer->ep->kit.cntr[KIT_CNTR_WRITE] || len > peer->ep->mtu;
 	return op;
 }
 
@@ -209,7 +213,8 @@ static ssize_t do_rma(struct fid_ep *fid, const struct kit_rma *c)
 {
 	struct opx_ep *ep = opx_ep_of(fid);
 	const struct fi_msg_rma *m = c->m;
-	struct rma r = {.iov = m->msg_iov, .iov_cnt = m->iov_count, .to = m->addr, .data = m->data, .context = m->context};
+	struct rma r = {.iov = m->msg_iov, .iov_cnt = m->iov_count, .to = m->addr, .data = m->data,
+			.context = m->context};
 
 	if (c->form == KIT_BY_MSG && (m->rma_iov_count != 1 || !m->rma_iov || (m->iov_count && !m->msg_iov) ||
 				      m->rma_iov[0].len != kit_iov_len(m->msg_iov, m->iov_count)))

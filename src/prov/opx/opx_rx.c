@@ -119,7 +119,8 @@ static bool keep_unexpected(struct opx_in *in)
 
 /* --- inject and eager: one packet ------------------------------------------------------------------------------ */
 
-static __attribute__((noinline)) void eager_unexpected(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+static __attribute__((noinline)) void eager_unexpected(struct opx_peer *peer, const struct hfi_hdr *h,
+						       const struct view *data)
 {
 	struct opx_in *in = opx_in_get(peer, OPX_IN_EAGER, h, data->len);
 
@@ -149,8 +150,9 @@ static inline struct kit_rx_result eager_result(struct opx_peer *peer, const str
 {
 	bool has_data = h->aux & OPX_AUX_DATA;
 
-	return (struct kit_rx_result){.len = len, .data = has_data ? le32_get(h->imm) : 0, .tag = tagged ? le64_get(h->tag) : 0,
-				      .flags = has_data ? FI_REMOTE_CQ_DATA : 0, .src = opx_peer_name(peer), .buf = rx->iov[0].iov_base};
+	return (struct kit_rx_result){.len = len, .data = has_data ? le32_get(h->imm) : 0,
+				      .tag = tagged ? le64_get(h->tag) : 0, .flags = has_data ? FI_REMOTE_CQ_DATA : 0,
+				      .src = opx_peer_name(peer), .buf = rx->iov[0].iov_base};
 }
 
 /*
@@ -191,12 +193,14 @@ static inline __attribute__((always_inline)) void eager(struct opx_peer *peer, c
 	kit_rx_done(&ep->srx, rx, tagged, &r);
 }
 
-static __attribute__((noinline)) void on_tag_eager(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+static __attribute__((noinline)) void on_tag_eager(struct opx_peer *peer, const struct hfi_hdr *h,
+						   const struct view *data)
 {
 	eager(peer, h, data, true);
 }
 
-static __attribute__((noinline)) void on_msg_eager(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
+static __attribute__((noinline)) void on_msg_eager(struct opx_peer *peer, const struct hfi_hdr *h,
+						   const struct view *data)
 {
 	eager(peer, h, data, false);
 }
@@ -367,8 +371,8 @@ static void on_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct
 	}
 }
 
-static __attribute__((noinline)) void deliver_rest(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data,
-						   enum hfi_rcv_type type)
+static __attribute__((noinline)) void deliver_rest(struct opx_peer *peer, const struct hfi_hdr *h,
+						   const struct view *data, enum hfi_rcv_type type)
 {
 	switch (h->opcode) {
 	case OPX_MSG_MP_EAGER_FIRST:

@@ -214,7 +214,8 @@ void opx_rzv_on_rts(struct opx_peer *peer, const struct hfi_hdr *h, const struct
 	in->send_handle = (uint32_t)w1;
 	in->rts_flags = (uint8_t)(w1 >> 32);
 	/* by the path that it came; our own flow to its sender may be new */
-	if (in->rts_flags & OPX_RTS_LOCAL && (!hfi_dst_is_local(peer->flow.dst) || !opx_pieces_take(&in->cp, data, len))) {
+	if (in->rts_flags & OPX_RTS_LOCAL &&
+	    (!hfi_dst_is_local(peer->flow.dst) || !opx_pieces_take(&in->cp, data, len))) {
 		peer->ep->stats.rx_malformed++;
 		refuse(peer, w1, OPX_ST_COPY);
 		opx_in_put(in);

@@ -105,10 +105,12 @@ static int syntax_check(const char *text, struct parse *p)
 		const char *begin = p->at;
 
 		if (!take_selector(p, &s))
-			return fail(p, -FI_EINVAL,
-				    "\"%.64s\" is no selector: expected a unit number alone, or a list of default, fixed:<unit>, "
-				    "numa:<unit>:<node>[-<node>], core:<unit>:<core>[-<core>]",
-				    begin);
+			return fail(
+				p, -FI_EINVAL,
+				"\"%.64s\" is no selector: expected a unit number alone, or a list of default, "
+				"fixed:<unit>, "
+				"numa:<unit>:<node>[-<node>], core:<unit>:<core>[-<core>]",
+				begin);
 		if (!*p->at)
 			return 0;
 		p->at++; /* the comma */
@@ -133,7 +135,8 @@ static int unit_check(const struct parse *p, const struct hfi_unit_attr *units, 
 }
 
 /* Does @s match a caller at @w? 1, 0; -errno: it names what there is not, whoever asks. */
-static int selector_match(const struct parse *p, const struct selector *s, const struct opx_where *w, const struct hfi_unit_attr *units, int cnt)
+static int selector_match(const struct parse *p, const struct selector *s, const struct opx_where *w,
+			  const struct hfi_unit_attr *units, int cnt)
 {
 	int ret = s->kind == SEL_DEFAULT ? 0 : unit_check(p, units, cnt, s->unit);
 
@@ -145,7 +148,8 @@ static int selector_match(const struct parse *p, const struct selector *s, const
 		return 1;
 	case SEL_NUMA:
 		if (s->last > MAX(w->numa_max, 0))
-			return fail(p, -FI_EINVAL, "there is no NUMA node %d: the highest is %d", s->last, MAX(w->numa_max, 0));
+			return fail(p, -FI_EINVAL, "there is no NUMA node %d: the highest is %d", s->last,
+				    MAX(w->numa_max, 0));
 		return s->first <= MAX(w->numa_node, 0) && MAX(w->numa_node, 0) <= s->last;
 	case SEL_CORE:
 		if (s->last >= w->cpu_cnt)
@@ -155,7 +159,8 @@ static int selector_match(const struct parse *p, const struct selector *s, const
 	must(0);
 }
 
-int opx_select_unit(const char *text, const struct opx_where *w, const struct hfi_unit_attr *units, int cnt, char *err, size_t err_len)
+int opx_select_unit(const char *text, const struct opx_where *w, const struct hfi_unit_attr *units, int cnt, char *err,
+		    size_t err_len)
 {
 	struct parse p = {.err = err, .err_len = err_len};
 	struct selector s;
@@ -184,7 +189,8 @@ static bool is_far(const struct opx_where *w, const struct hfi_unit_attr *u)
 	return w->numa_node >= 0 && u->numa_node >= 0 && w->numa_node != u->numa_node;
 }
 
-int opx_select_default(const struct opx_where *w, const struct hfi_unit_attr *units, const int *free, int cnt, int first, int *order)
+int opx_select_default(const struct opx_where *w, const struct hfi_unit_attr *units, const int *free, int cnt,
+		       int first, int *order)
 {
 	bool used[HFI_UNIT_MAX] = {false};
 	int n = 0;

@@ -178,4 +178,5 @@ const struct fi_ops_msg opx_msg_tx_ops = {.size = sizeof(struct fi_ops_msg), KIT
 const struct fi_ops_msg opx_msg_rx_ops = {.size = sizeof(struct fi_ops_msg), KIT_NO_MSG_TX, KIT_MSG_RX(opx)};
 const struct fi_ops_tagged opx_tagged_ops = {.size = sizeof(struct fi_ops_tagged), KIT_TAG_TX, KIT_TAG_RX(opx)};
 const struct fi_ops_tagged opx_tagged_tx_ops = {.size = sizeof(struct fi_ops_tagged), KIT_TAG_TX, KIT_NO_TAGGED_RX};
-const struct fi_ops_tagged opx_tagged_rx_ops = {.size = sizeof(struct fi_ops_tagged), KIT_NO_TAGGED_TX, KIT_TAG_RX(opx)};
+const struct fi_ops_tagged opx_tagged_rx_ops = {
+	.size = sizeof(struct fi_ops_tagged), KIT_NO_TAGGED_TX, KIT_TAG_RX(opx)};

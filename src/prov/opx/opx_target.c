@@ -12,7 +12,8 @@ static void answer(struct opx_peer *peer, uint32_t handle, enum opx_status st)
 	if (handle == OPX_DATA_HANDLE)
 		return;
 	if (st)
-		LOG_INFO("one-sided request of context %u at LID %u refused: %s", peer->uid & 0xff, peer->uid >> 8, opx_strerror((int)st));
+		LOG_INFO("one-sided request of context %u at LID %u refused: %s", peer->uid & 0xff, peer->uid >> 8,
+			 opx_strerror((int)st));
 	if (st || handle != OPX_NO_HANDLE)
 		opx_done_send(peer, handle, st);
 }
@@ -73,7 +74,8 @@ void opx_on_put(struct opx_peer *peer, const struct hfi_hdr *h, const struct vie
 static void data_done(struct opx_peer *peer, uint32_t handle, uint64_t len, uint32_t data)
 {
 	if (peer->ep->kit.rx_cq)
-		kit_cq_push(peer->ep->kit.rx_cq, NULL, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, len, NULL, data, 0, opx_peer_name(peer));
+		kit_cq_push(peer->ep->kit.rx_cq, NULL, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, len, NULL, data, 0,
+			    opx_peer_name(peer));
 	answer(peer, handle, OPX_OK);
 }
 
@@ -162,8 +164,9 @@ static struct opx_op *copy_of(struct opx_peer *peer, const void *at, uint64_t le
 	struct opx_op *op, *oldest = NULL;
 
 	LIST_FOREACH(op, &peer->ops, link)
-		if (op->kind == OPX_OP_SERVE && !op->is_over && op->peer_handle == OPX_DATA_HANDLE && op->iov[0].iov_base == at && op->len == len)
-			oldest = op;
+	if (op->kind == OPX_OP_SERVE && !op->is_over && op->peer_handle == OPX_DATA_HANDLE &&
+	    op->iov[0].iov_base == at && op->len == len)
+		oldest = op;
 	return oldest;
 }
 
@@ -248,7 +251,8 @@ static void gone_look(void *obj, void *arg)
 	struct gone *g = arg;
 	uintptr_t at = (uintptr_t)op->iov[0].iov_base, lo = (uintptr_t)g->mr->addr;
 
-	if (op->kind == OPX_OP_SERVE && (!op->is_over || op->is_copying) && at >= lo && at - lo <= g->mr->len && op->mr_key == g->mr->key)
+	if (op->kind == OPX_OP_SERVE && (!op->is_over || op->is_copying) && at >= lo && at - lo <= g->mr->len &&
+	    op->mr_key == g->mr->key)
 		g->op = op;
 }
 
@@ -286,7 +290,8 @@ static void gone_end(struct opx_ep *ep, struct opx_op *op, uint64_t end_ns)
 	}
 	if (!slab_find(&ep->op_slab, id))
 		return;
-	LOG_WARN("region 0x%llx closed while packets of it wait for a process that does not answer", (unsigned long long)op->mr_key);
+	LOG_WARN("region 0x%llx closed while packets of it wait for a process that does not answer",
+		 (unsigned long long)op->mr_key);
 	op->mr_key = UINT64_MAX; /* no region has it */
 }
 

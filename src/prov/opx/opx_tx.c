@@ -11,8 +11,8 @@
  *  inject      0..16 bytes, in the header
  *  eager       one packet
  *  MP eager    several packets, the first of which matches
- *  rendezvous  RTS matches; then the receiver fetches the bytes out of our exposed memory and says DONE (same host), or says CTS and
- *              gets data packets (between hosts)
+ *  rendezvous  RTS matches; then the receiver fetches the bytes out of our exposed memory and says DONE (same host), or
+ *              says CTS and gets data packets (between hosts)
  *
  * Between hosts the data of a rendezvous of up to AHEAD_MAX bytes mostly follow the RTS unasked, and DONE ends it: that
  * spares a crossing. A receiver that did not take them when they came, because no receive was posted, says CTS later.
@@ -191,7 +191,8 @@ int opx_take_tids(struct opx_op *op, const struct view *data, uint32_t cnt)
 		struct opx_wire_tid w;
 
 		view_copy(data, i * sizeof(w), &w, sizeof(w));
-		op->tids[i] = (struct hfi_tid){.idx = le16_get(w.idx), .gen = (uint16_t)op->tid_gen, .len = le32_get(w.len)};
+		op->tids[i] = (struct hfi_tid){.idx = le16_get(w.idx), .gen = (uint16_t)op->tid_gen,
+					       .len = le32_get(w.len)};
 		/* every entry but the last is full, so that a byte's entry is known by division */
 		if (op->tids[i].idx >= HFI_TID_CNT || !op->tids[i].len || op->tids[i].len > HFI_TID_BYTES ||
 		    (i + 1 < cnt && op->tids[i].len != HFI_TID_BYTES))

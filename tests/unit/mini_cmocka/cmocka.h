@@ -45,8 +45,8 @@ static inline _Noreturn void mini_leave(enum mini_end how)
 	longjmp(g_mini.leave, how);
 }
 
-__attribute__((format(printf, 3, 4))) static inline _Noreturn void mini_fail(const char *file, int line, const char *fmt,
-									     ...)
+__attribute__((format(printf, 3, 4))) static inline _Noreturn void mini_fail(const char *file, int line,
+									     const char *fmt, ...)
 {
 	va_list ap;
 

@@ -146,7 +146,8 @@ static uint64_t word_of(const struct cxi_addr *a)
 
 static struct cxi_addr addr_of(uint64_t word)
 {
-	return (struct cxi_addr){.pid_nic = le32_put((uint32_t)word & 0x1fffffff), .vni = le16_put((uint16_t)(word >> 32))};
+	return (struct cxi_addr){.pid_nic = le32_put((uint32_t)word & 0x1fffffff),
+				 .vni = le16_put((uint16_t)(word >> 32))};
 }
 
 static uint32_t hash_word(const struct cxi_av_shared *s, uint64_t word)
@@ -226,7 +227,8 @@ static int backed(const struct cxi_av_shared *s, uint64_t off, uint64_t len)
 	int rc = limits_allocate(s->fd, off, len);
 
 	if (rc)
-		LOG_WARN("named address vector: %llu bytes of shared memory are not to be had (%s)", (unsigned long long)len, strerror(-rc));
+		LOG_WARN("named address vector: %llu bytes of shared memory are not to be had (%s)",
+			 (unsigned long long)len, strerror(-rc));
 	return rc;
 }
 
@@ -325,7 +327,8 @@ int cxi_av_shm_add(struct cxi_av_shared *s, const struct cxi_addr *addr, fi_addr
 		if (FIELD_GET(WORD_USES, old) == FIELD_GET(WORD_USES, WORD_USES)) {
 			ret = -FI_ENOSPC;
 		} else {
-			atomic_store_explicit(&table_of(s)[found], old + FIELD_PREP(WORD_USES, 1), memory_order_relaxed);
+			atomic_store_explicit(&table_of(s)[found], old + FIELD_PREP(WORD_USES, 1),
+					      memory_order_relaxed);
 			*out = found;
 		}
 	}
@@ -371,10 +374,11 @@ static int path_make(struct cxi_av_shared *s, const char *domain, const char *na
 
 	if (stat("/proc/self/ns/net", &ns))
 		ns.st_ino = 0;
-	n = snprintf(s->path, sizeof(s->path), "/softfabric-cxi-av-%u-%llu-%s-", (unsigned)geteuid(), (unsigned long long)ns.st_ino, domain);
+	n = snprintf(s->path, sizeof(s->path), "/softfabric-cxi-av-%u-%llu-%s-", (unsigned)geteuid(),
+		     (unsigned long long)ns.st_ino, domain);
 	for (const char *c = name; *c && n + 3 < (int)sizeof(s->path); c++)
-		n += snprintf(s->path + n, sizeof(s->path) - (size_t)n, isalnum((unsigned char)*c) || strchr("._-", *c) ? "%c" : "%%%02X",
-			      (unsigned char)*c);
+		n += snprintf(s->path + n, sizeof(s->path) - (size_t)n,
+			      isalnum((unsigned char)*c) || strchr("._-", *c) ? "%c" : "%%%02X", (unsigned char)*c);
 	if (*name && n + 3 < (int)sizeof(s->path))
 		return 0;
 	LOG_WARN("an address vector's name has 1 to about 150 characters: \"%.40s\" refused", name);
@@ -389,7 +393,8 @@ static bool name_reap(const char *name)
 	bool is_ours = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid();
 
 	/* who opens it takes the gate, and then looks whether it still has its name */
-	if (is_ours && !flock_try(fd, BYTE_GATE, F_WRLCK) && !flock_try(fd, BYTE_USED, F_WRLCK) && !fstat(fd, &st) && st.st_nlink) {
+	if (is_ours && !flock_try(fd, BYTE_GATE, F_WRLCK) && !flock_try(fd, BYTE_USED, F_WRLCK) && !fstat(fd, &st) &&
+	    st.st_nlink) {
 		shm_unlink(name);
 		LOG_INFO("removed %s: nobody has it open", name);
 	}
@@ -425,7 +430,8 @@ static int object_enter(const struct cxi_av_shared *s)
 	if (fstat(s->fd, &st))
 		return -errno;
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077)) {
-		LOG_WARN("shared memory %s is not this user's alone (owner %u, mode %o)", s->path, (unsigned)st.st_uid, (unsigned)st.st_mode & 0777);
+		LOG_WARN("shared memory %s is not this user's alone (owner %u, mode %o)", s->path, (unsigned)st.st_uid,
+			 (unsigned)st.st_mode & 0777);
 		return -FI_EACCES;
 	}
 	ret = flock_wait(s->fd, BYTE_GATE);
@@ -492,7 +498,8 @@ static int object_init(struct cxi_av_shared *s, size_t count, void *map_addr)
 	ret = limits_truncate(s->fd, 0);
 	ret = ret ? ret : limits_truncate(s->fd, SIZE);
 	if (ret) {
-		LOG_WARN("named address vector %s cannot have %u bytes: %s%s", s->path, SIZE, strerror(-ret), ret == -EFBIG ? " (ulimit -f)" : "");
+		LOG_WARN("named address vector %s cannot have %u bytes: %s%s", s->path, SIZE, strerror(-ret),
+			 ret == -EFBIG ? " (ulimit -f)" : "");
 		return ret;
 	}
 	ret = backed(s, HEAD, HEAD_LEN);
@@ -505,7 +512,8 @@ static int object_init(struct cxi_av_shared *s, size_t count, void *map_addr)
 	h->seed = rng_entropy();
 	ret = level_ready(s, level);
 	if (!ret)
-		atomic_store_explicit(&h->magic, MAGIC, memory_order_release); /* pairs with the acquire in object_check() */
+		/* pairs with the acquire in object_check() */
+		atomic_store_explicit(&h->magic, MAGIC, memory_order_release);
 	return ret;
 }
 
@@ -522,7 +530,8 @@ static int object_check(struct cxi_av_shared *s, void *map_addr)
 	return -FI_EIO;
 }
 
-int cxi_av_shm_open(const char *domain, const char *name, bool read_only, size_t count, void *map_addr, struct cxi_av_shared **out)
+int cxi_av_shm_open(const char *domain, const char *name, bool read_only, size_t count, void *map_addr,
+		    struct cxi_av_shared **out)
 {
 	struct cxi_av_shared *s = mem_alloc(sizeof(*s));
 	int ret, first;

@@ -15,7 +15,8 @@ struct cxi_av_shared;
  * name; -FI_EBUSY another process holds its lock for too long; -FI_ENOSPC shared memory is full; -FI_ENOMEM; -errno.
  * All logged.
  */
-int cxi_av_shm_open(const char *domain, const char *name, bool read_only, size_t count, void *map_addr, struct cxi_av_shared **out);
+int cxi_av_shm_open(const char *domain, const char *name, bool read_only, size_t count, void *map_addr,
+		    struct cxi_av_shared **out);
 /** cxi_av_shm_reap() - Remove what killed processes of our user have left, in any network namespace. */
 void cxi_av_shm_reap(void);
 /** cxi_av_shm_close() - The last one takes the object away. @forked: we are a child that only lets go. NULL is fine. */

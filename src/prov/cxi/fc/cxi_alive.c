@@ -40,7 +40,8 @@ static void ask_on_event(struct cxi_req *req, const struct cassini_event *ev)
 	struct cxi_ask *a = container_of(req, struct cxi_ask, req);
 	struct cxi_portal *p = a->portal;
 	/* an endpoint that is just opening there, or our own close */
-	bool says_nothing = ev->rc == CASSINI_RC_ENTRY_NOT_FOUND || ev->rc == CASSINI_RC_PT_DISABLED || ev->rc == CASSINI_RC_CANCELED;
+	bool says_nothing = ev->rc == CASSINI_RC_ENTRY_NOT_FOUND || ev->rc == CASSINI_RC_PT_DISABLED ||
+			    ev->rc == CASSINI_RC_CANCELED;
 
 	LIST_REMOVE(a, link);
 	for (unsigned id = 0; id < CXI_TX_ID_CNT; id++) {
@@ -71,7 +72,8 @@ static void ask(struct cxi_portal *p, const struct cxi_tx *tx)
 
 	if (!a)
 		return;
-	*a = (struct cxi_ask){.req = {ask_on_event}, .portal = p, .dom = tx->cmd.dom, .nic = tx->dest.nic, .pid = tx->dest.pid};
+	*a = (struct cxi_ask){.req = {ask_on_event}, .portal = p, .dom = tx->cmd.dom, .nic = tx->dest.nic,
+			      .pid = tx->dest.pid};
 	if (cxi_cps_post(&p->cps, p->cmdq, &cmd)) {
 		mem_free(a); /* later */
 		return;

@@ -59,8 +59,8 @@ void cxi_rxc_set_state(struct cxi_rxc *r, enum cxi_rxc_state state)
 {
 	if (r->state == state)
 		return;
-	LOG_INFO("RXC (%#x:%u) PtlTE %u: now in %s, was %s", r->domain->info.nic, r->portal_cnt ? r->portal[0]->pid : 0, cassini_pte_ptn(r->pte),
-		 state_name[state], state_name[r->state]);
+	LOG_INFO("RXC (%#x:%u) PtlTE %u: now in %s, was %s", r->domain->info.nic, r->portal_cnt ? r->portal[0]->pid : 0,
+		 cassini_pte_ptn(r->pte), state_name[state], state_name[r->state]);
 	r->state = state;
 	cxi_rxc_gate(r);
 }
@@ -198,7 +198,8 @@ static void running(struct cxi_rxc *r, struct fc *f, bool software)
 	if (software) {
 		if (r->state != CXI_RXC_ENABLED_SOFTWARE) {
 			r->domain->stats.sw_transitions++;
-			LOG_WARN("RXC (%#x) PtlTE %u: Software managed EP enabled", r->domain->info.nic, cassini_pte_ptn(r->pte));
+			LOG_WARN("RXC (%#x) PtlTE %u: Software managed EP enabled", r->domain->info.nic,
+				 cassini_pte_ptn(r->pte));
 		}
 		cxi_rxc_set_state(r, CXI_RXC_ENABLED_SOFTWARE);
 		replay_software(r, f);
@@ -272,8 +273,8 @@ static void onloaded(struct cxi_rxc *r, struct fc *f)
 	bool software = f->to_software || r->is_soft;
 
 	f->onloading = false;
-	LOG_INFO("RXC (%#x) PtlTE %u: %u unexpected messages are software's now", r->domain->info.nic, cassini_pte_ptn(r->pte),
-		 mt_unexp_cnt(&r->sw_unexp));
+	LOG_INFO("RXC (%#x) PtlTE %u: %u unexpected messages are software's now", r->domain->info.nic,
+		 cassini_pte_ptn(r->pte), mt_unexp_cnt(&r->sw_unexp));
 	for (int kind = 0; kind < 2; kind++)
 		if (kind == software || (!kind && r->mode != CXI_MATCH_SOFTWARE && !software))
 			cxi_bufs_fill(r, kind);
@@ -293,7 +294,8 @@ static void onloaded(struct cxi_rxc *r, struct fc *f)
 
 static void onload_start(struct cxi_rxc *r, struct fc *f)
 {
-	struct cassini_search s = {.ignore_bits = ~0ULL, .match_id = CASSINI_MATCH_ID_ANY, .delete = true, .user_ptr = (uintptr_t)&f->onload_req};
+	struct cassini_search s = {.ignore_bits = ~0ULL, .match_id = CASSINI_MATCH_ID_ANY, .delete = true,
+				   .user_ptr = (uintptr_t)&f->onload_req};
 
 	if (f->onloading)
 		return;
@@ -339,23 +341,25 @@ static void disabled(struct cxi_rxc *r, struct fc *f, const struct cassini_event
 		return;
 	case CASSINI_SC_FC_REQUEST_FULL:
 		r->domain->stats.fc_req_full++;
-		LOG_WARN("RXC (%#x) PtlTE %u: Flow control request list full; a larger FI_CXI_REQ_BUF_SIZE helps", r->domain->info.nic,
-			 cassini_pte_ptn(r->pte));
+		LOG_WARN("RXC (%#x) PtlTE %u: Flow control request list full; a larger FI_CXI_REQ_BUF_SIZE helps",
+			 r->domain->info.nic, cassini_pte_ptn(r->pte));
 		cxi_bufs_fill(r, 1);
 		cxi_rxc_set_state(r, CXI_RXC_FLOW_CONTROL);
 		return;
 	case CASSINI_SC_FC_NO_MATCH:
 		r->domain->stats.fc_no_match++;
-		LOG_WARN("RXC (%#x) PtlTE %u: Flow control overflow no match; a larger FI_CXI_OFLOW_BUF_SIZE helps", r->domain->info.nic,
-			 cassini_pte_ptn(r->pte));
+		LOG_WARN("RXC (%#x) PtlTE %u: Flow control overflow no match; a larger FI_CXI_OFLOW_BUF_SIZE helps",
+			 r->domain->info.nic, cassini_pte_ptn(r->pte));
 		cxi_rxc_set_state(r, CXI_RXC_ONLOAD_REENABLE);
 		break;
 	default:
 		r->domain->stats.fc_unexp++;
-		LOG_WARN("RXC (%#x) PtlTE %u: no list entry for an unexpected message", r->domain->info.nic, cassini_pte_ptn(r->pte));
+		LOG_WARN("RXC (%#x) PtlTE %u: no list entry for an unexpected message", r->domain->info.nic,
+			 cassini_pte_ptn(r->pte));
 		f->to_software |= hybrid;
 		if (hybrid)
-			LOG_WARN("RXC (%#x) PtlTE %u: NIC transition to SW EP", r->domain->info.nic, cassini_pte_ptn(r->pte));
+			LOG_WARN("RXC (%#x) PtlTE %u: NIC transition to SW EP", r->domain->info.nic,
+				 cassini_pte_ptn(r->pte));
 		cxi_rxc_set_state(r, CXI_RXC_ONLOAD);
 	}
 	onload_start(r, f);
@@ -422,7 +426,9 @@ bool cxi_append_refused(const struct cxi_rx *rx)
  */
 static void give_up(struct cxi_rx *rx, uint8_t rc)
 {
-	LOG_WARN("LE exhaustion during flow control: a receive ends with an error; FI_CXI_RX_MATCH_MODE=hybrid avoids that");
+	LOG_WARN(
+		"LE exhaustion during flow control: a receive ends with an error; FI_CXI_RX_MATCH_MODE=hybrid avoids "
+		"that");
 	cxi_rx_unpost(rx);
 	cxi_rx_refuse(rx, FI_ENOSPC, rc);
 }
@@ -462,7 +468,8 @@ void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc)
 		rnr_append_later(rx, f, rc);
 		return;
 	}
-	if (rc == CASSINI_RC_NO_SPACE && f->replayed_once && mt_unexp_cnt(&r->sw_unexp) == 0 && r->mode == CXI_MATCH_HARDWARE) {
+	if (rc == CASSINI_RC_NO_SPACE && f->replayed_once && mt_unexp_cnt(&r->sw_unexp) == 0 &&
+	    r->mode == CXI_MATCH_HARDWARE) {
 		/* the entry was not disabled for this one: receives may be posted again */
 		cassini_pte_status(r->pte, &st, NULL, 0);
 		if (r->state == CXI_RXC_PENDING_DISABLE && st.state == CASSINI_PTE_ENABLED)
@@ -503,8 +510,10 @@ void cxi_fc_preempt(struct cxi_rxc *r, const struct cassini_event *ev)
 	}
 	if (!due || !fc_get(r))
 		return;
-	LOG_WARN("RXC (%#x) PtlTE %u: Transitioning to SW EP due to too many %s", r->domain->info.nic, cassini_pte_ptn(r->pte),
-		 p->hybrid_posted_recv_preemptive && r->posted > r->max ? "posted receives" : "unexpected messages or list entries");
+	LOG_WARN("RXC (%#x) PtlTE %u: Transitioning to SW EP due to too many %s", r->domain->info.nic,
+		 cassini_pte_ptn(r->pte),
+		 p->hybrid_posted_recv_preemptive && r->posted > r->max ? "posted receives"
+									: "unexpected messages or list entries");
 	cxi_rxc_set_state(r, CXI_RXC_PENDING_DISABLE);
 	cassini_set_state(r->pte, CASSINI_PTE_DISABLED, CASSINI_DROP_IGNORE);
 }
@@ -550,7 +559,9 @@ int cxi_fc_rxc_timers(struct cxi_rxc *r)
 			replay_hardware(r, f);
 		return 1;
 	}
-	if ((r->state == CXI_RXC_ONLOAD || r->state == CXI_RXC_ONLOAD_REENABLE || r->state == CXI_RXC_PENDING_SOFTWARE) && !f->onloading) {
+	if ((r->state == CXI_RXC_ONLOAD || r->state == CXI_RXC_ONLOAD_REENABLE ||
+	     r->state == CXI_RXC_PENDING_SOFTWARE) &&
+	    !f->onloading) {
 		if (f->moving)
 			onloaded(r, f);
 		else

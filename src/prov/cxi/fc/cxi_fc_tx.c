@@ -233,7 +233,8 @@ static void look(void *obj, void *arg)
 	const struct cxi_tx *tx = obj;
 	struct flight *f = arg;
 
-	f->found |= tx->kind == CXI_TX_SEND && (tx->wait & CXI_WAIT_ACK) && !tx->is_held && same_dest(&tx->dest, &f->peer->dest);
+	f->found |= tx->kind == CXI_TX_SEND && (tx->wait & CXI_WAIT_ACK) && !tx->is_held &&
+		    same_dest(&tx->dest, &f->peer->dest);
 }
 
 static bool in_flight(struct cxi_txc *t, const struct fc_peer *p)
@@ -362,7 +363,8 @@ static void peer_lost(struct cxi_portal *portal, uint32_t nic, uint16_t pid, uin
 
 static void resumed(struct cxi_portal *portal, const struct cassini_event *ev)
 {
-	unsigned idx = (unsigned)FIELD_GET(CXI_SH_CTRL_TXC, ev->match_bits), rxc = (unsigned)FIELD_GET(CXI_SH_CTRL_RXC, ev->match_bits);
+	unsigned idx = (unsigned)FIELD_GET(CXI_SH_CTRL_TXC, ev->match_bits),
+		 rxc = (unsigned)FIELD_GET(CXI_SH_CTRL_RXC, ev->match_bits);
 
 	for (int i = 0; i < portal->txc_cnt; i++) {
 		struct cxi_txc *t = portal->txc[i];
@@ -372,8 +374,9 @@ static void resumed(struct cxi_portal *portal, const struct cassini_event *ev)
 		if (!f || t->idx != idx)
 			continue;
 		LIST_FOREACH(p, &f->peers, link)
-			if (p->told && !p->draining && p->dest.rx_idx == rxc && ev->initiator == CASSINI_MATCH_ID(p->dest.pid, p->dest.nic))
-				p->resumed = true;
+		if (p->told && !p->draining && p->dest.rx_idx == rxc &&
+		    ev->initiator == CASSINI_MATCH_ID(p->dest.pid, p->dest.nic))
+			p->resumed = true;
 	}
 }
 

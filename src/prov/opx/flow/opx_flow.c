@@ -239,9 +239,10 @@ static int init_prepare(struct opx_flow *f)
 
 int opx_flow_open(struct opx_flow *f)
 {
-	static const int err[] = {[OPX_ST_PEER_GONE] = -FI_ECONNREFUSED, [OPX_ST_PEER_SILENT] = -FI_ETIMEDOUT,
+	static const int err[] = {[OPX_ST_PEER_GONE] = -FI_ECONNREFUSED,   [OPX_ST_PEER_SILENT] = -FI_ETIMEDOUT,
 				  [OPX_ST_PEER_REPLACED] = -FI_ECONNRESET, [OPX_ST_NET_DOWN] = -FI_ENETDOWN,
-				  [OPX_ST_UNREACH] = -FI_EHOSTUNREACH, [OPX_ST_NOMEM] = -FI_ENOMEM, [OPX_ST_TRUNC] = -FI_ECONNREFUSED};
+				  [OPX_ST_UNREACH] = -FI_EHOSTUNREACH,	   [OPX_ST_NOMEM] = -FI_ENOMEM,
+				  [OPX_ST_TRUNC] = -FI_ECONNREFUSED};
 	int rc = 0;
 
 	if (f->doom)
@@ -364,7 +365,8 @@ static uint64_t period_ns(const struct opx_flow *f)
 /* Does anything depend on the peer's being there? */
 static bool is_watched(const struct opx_flow *f)
 {
-	return f->state == OPX_FLOW_INIT || f->waits || f->wants_room || f->unsent || (!f->is_local && f->tx_una != f->tx_psn);
+	return f->state == OPX_FLOW_INIT || f->waits || f->wants_room || f->unsent ||
+	       (!f->is_local && f->tx_una != f->tx_psn);
 }
 
 static void arm(struct opx_flow *f, uint64_t now)
@@ -612,7 +614,9 @@ void opx_rel_gone(void *rel, struct hfi_dst *dst, int status)
 
 	(void)rel;
 	if (f && is_begun(f))
-		opx_flow_doom(f, status == -FI_ETIMEDOUT ? OPX_ST_PEER_SILENT : status == -FI_ENOMEM ? OPX_ST_NOMEM : OPX_ST_PEER_GONE);
+		opx_flow_doom(f, status == -FI_ETIMEDOUT ? OPX_ST_PEER_SILENT
+				 : status == -FI_ENOMEM	 ? OPX_ST_NOMEM
+							 : OPX_ST_PEER_GONE);
 }
 
 const struct opx_rel_stats *opx_rel_stats(const struct opx_rel *rel)

@@ -64,21 +64,25 @@
  * only asks for life, because it waits for something, is asked what it lacks.
  */
 
-enum opx_ud { OPX_UD_PING = 1, OPX_UD_ACK, OPX_UD_NACK, OPX_UD_INIT, OPX_UD_INIT_ACK, OPX_UD_RESYNCH, OPX_UD_BYE = 9, OPX_UD_NUM };
+enum opx_ud {
+	OPX_UD_PING = 1, OPX_UD_ACK, OPX_UD_NACK, OPX_UD_INIT, OPX_UD_INIT_ACK, OPX_UD_RESYNCH, OPX_UD_BYE = 9,
+	OPX_UD_NUM
+};
 /*
- *  UD       key          w[0]                     w[1]             tag             imm
- *  INIT     key offered  epoch                    cookie           own address     0        key 0: none offered
- *  INIT     peer's epoch epoch                    cookie           own address     1        the cookie is the key, from now on; peer's 0: not known
- *  INIT_ACK cookie       epoch of the answerer    key issued       own address     0
- *  PING     tx key       first PSN | count << 32  0                0               number   count 0: only asks for life
- *  ACK      rx key       first PSN | count << 32  0                0               of PING  count 0: "I am here"
- *  NACK     rx key       first PSN | count << 32  0                0               of PING, 0: a gap just seen
- *  RESYNCH  key refused  0                        0                0               0
- *  BYE      tx or rx key next PSN                 0                0               0        the endpoint closes; all was acknowledged or given up
+ *  UD       key          w[0]                     w[1]    tag             imm
+ *  INIT     key offered  epoch                    cookie  own address     0        key 0: none offered
+ *  INIT     peer's epoch epoch                    cookie  own address     1        cookie: the key; 0: epoch not known
+ *  INIT_ACK cookie       epoch of the answerer    issued  own address     0
+ *  PING     tx key       first PSN | count << 32  0       0               number   count 0: only asks for life
+ *  ACK      rx key       first PSN | count << 32  0       0               of PING  count 0: "I am here"
+ *  NACK     rx key       first PSN | count << 32  0       0               of PING, 0: a gap just seen
+ *  RESYNCH  key refused  0                        0       0               0
+ *  BYE      tx or rx key next PSN                 0       0               0        closes; all is acknowledged or lost
  */
 
 #define OPX_ACK_REQ        0x01u      /* hdr->ecn: acknowledge at once */
-#define OPX_ACK_LATE       0x02u      /* with OPX_ACK_REQ: or with what is sent next, if that is soon; alone it means nothing */
+/* with OPX_ACK_REQ: or with what is sent next, if that is soon; alone it means nothing */
+#define OPX_ACK_LATE       0x02u
 #define OPX_WINDOW_LOCAL   1024u      /* packets */
 #define OPX_WINDOW_BYTES   7340032u   /* FI_OPX: most unacknowledged bytes of a lossy flow, headers included */
 #define OPX_CWND_MIN       131072u    /* bytes: 16 packets */
@@ -153,7 +157,8 @@ bool opx_rel_is_running(const struct opx_rel *rel);
 uint64_t opx_rel_next_ns(const struct opx_rel *rel); /* when it must run again; CLK_NEVER */
 
 struct opx_rel_stats {
-	uint64_t tx_pkts, rx_pkts, replays, pings_tx, pings_rx, acks_tx, acks_rx, nacks_tx, nacks_rx, dups, ahead, ahead_drops;
+	uint64_t tx_pkts, rx_pkts, replays, pings_tx, pings_rx, acks_tx, acks_rx, nacks_tx, nacks_rx, dups, ahead,
+		ahead_drops;
 	uint64_t full_drops, bad_key, inits_tx, inits_rx, resynchs_tx, resynchs_rx, throttled, peers_dead, malformed;
 	uint64_t peers_closed; /* they said BYE, as at the end of each job; peers_dead are the others */
 };
@@ -291,7 +296,8 @@ void opx_flow_pass_commit(struct opx_flow *f, struct hfi_hdr *h, uint32_t head, 
  * @op: with POST_REF the operation that retired() names; *@refs is increased by one if a replay refers to its memory.
  * Return: as they; -FI_EMSGSIZE.
  */
-int opx_flow_post(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov, int iov_cnt, unsigned flags, struct opx_op *op, uint32_t *refs);
+int opx_flow_post(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov, int iov_cnt, unsigned flags,
+		  struct opx_op *op, uint32_t *refs);
 /**
  * opx_flow_room() - Packets of HFI_MTU bytes that the flow would take now; 0 starts the handshake if there was none.
  */

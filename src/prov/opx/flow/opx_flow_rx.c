@@ -72,7 +72,8 @@ static struct opx_replay *ahead_copy(struct opx_flow *f, const struct hfi_pkt *p
 {
 	bool is_placed = pkt->type == HFI_RCV_EXPECTED;
 	struct opx_rel *rel = f->rel;
-	struct opx_replay *r = rel->ahead < OPX_RX_AHEAD ? opx_replay_new(rel, is_placed ? 0 : pkt->data.len, false) : NULL;
+	struct opx_replay *r =
+		rel->ahead < OPX_RX_AHEAD ? opx_replay_new(rel, is_placed ? 0 : pkt->data.len, false) : NULL;
 
 	if (!r)
 		return NULL;
@@ -179,7 +180,8 @@ void opx_flow_held_take(struct opx_flow *f)
 
 	STAILQ_CONCAT(&q, &f->held);
 	while ((r = STAILQ_FIRST(&q))) {
-		struct hfi_pkt pkt = {.src = f->dst, .hdr = &r->hdr, .data = view_of(opx_replay_buf(r), r->len), .type = HFI_RCV_EAGER};
+		struct hfi_pkt pkt = {.src = f->dst, .hdr = &r->hdr, .data = view_of(opx_replay_buf(r), r->len),
+				      .type = HFI_RCV_EAGER};
 
 		STAILQ_REMOVE_HEAD(&q, next);
 		opx_rel_rx(f->rel, &pkt);
@@ -252,7 +254,9 @@ static __attribute__((noinline)) void take_and_ack(struct opx_rel *rel, struct o
 	ack_due(f, pkt->hdr->ecn, pkt->data.len);
 }
 
-/* The next packet in order, with nothing behind it that came before. Delivering it is the last that is done for most. */
+/*
+ * The next packet in order, with nothing behind it that came before. Delivering it is the last that is done for most.
+ */
 static inline void take_next(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
 {
 	if (unlikely(is_ack_due(f, pkt->hdr->ecn)))

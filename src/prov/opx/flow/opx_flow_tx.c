@@ -291,8 +291,8 @@ inline __attribute__((always_inline)) struct hfi_hdr *opx_flow_begin(struct opx_
 	return likely(h != NULL) ? h : record_begin(f, len, flags, rc);
 }
 
-inline __attribute__((always_inline)) int opx_flow_commit(struct opx_flow *f, struct hfi_hdr *h, uint32_t head, uint32_t len,
-							   unsigned flags)
+inline __attribute__((always_inline)) int opx_flow_commit(struct opx_flow *f, struct hfi_hdr *h, uint32_t head,
+							  uint32_t len, unsigned flags)
 {
 	struct opx_rel *rel = f->rel;
 
@@ -304,8 +304,8 @@ inline __attribute__((always_inline)) int opx_flow_commit(struct opx_flow *f, st
 	return 0;
 }
 
-int opx_flow_post(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov, int iov_cnt, unsigned flags, struct opx_op *op,
-		  uint32_t *refs)
+int opx_flow_post(struct opx_flow *f, struct hfi_hdr *h, const struct iovec *iov, int iov_cnt, unsigned flags,
+		  struct opx_op *op, uint32_t *refs)
 {
 	uint32_t len = iov_len(iov, iov_cnt);
 	struct opx_replay *r;
@@ -503,8 +503,8 @@ int opx_flow_post_sdma(struct opx_flow *f, struct hfi_sdma_req *req, unsigned fl
 	struct opx_replay *r;
 	int rc;
 
-	if (!req->npkts || req->npkts > HFI_SDMA_PKTS || !req->fragsize || req->fragsize > rel->mtu || req->iov_cnt > HFI_IOV_MAX ||
-	    DIV_ROUND_UP(len, req->fragsize) != req->npkts)
+	if (!req->npkts || req->npkts > HFI_SDMA_PKTS || !req->fragsize || req->fragsize > rel->mtu ||
+	    req->iov_cnt > HFI_IOV_MAX || DIV_ROUND_UP(len, req->fragsize) != req->npkts)
 		return -FI_EINVAL;
 	rc = sdma_ready(f, req, cost);
 	if (!rc)
@@ -695,7 +695,8 @@ bool opx_flow_nacked(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t 
 
 		if (r == f->unsent || at >= end)
 			break;
-		if (at < from || r->wants_again || (serial ? (int32_t)(serial - r->serial) <= 0 : r->is_again) || is_pinned(f->rel, r))
+		if (at < from || r->wants_again || (serial ? (int32_t)(serial - r->serial) <= 0 : r->is_again) ||
+		    is_pinned(f->rel, r))
 			continue;
 		r->wants_again = true;
 		f->resends++;

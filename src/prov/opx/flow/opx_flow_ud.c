@@ -51,8 +51,9 @@ static uint64_t range_put(uint32_t first, uint32_t cnt)
 int opx_ud_init(struct opx_flow *f)
 {
 	int rc = ud_send(f->rel, f->dst,
-			 &(struct opx_ud_pkt){.ud = OPX_UD_INIT, .key = f->is_keyed ? f->peer_epoch : f->rx_key_offer, .w0 = opx_flow_epoch(f), .w1 = f->cookie,
-					      .tag = f->rel->a.own_addr, .imm = f->is_keyed ? OPX_INIT_KEYED : 0});
+			 &(struct opx_ud_pkt){.ud = OPX_UD_INIT, .key = f->is_keyed ? f->peer_epoch : f->rx_key_offer,
+					      .w0 = opx_flow_epoch(f), .w1 = f->cookie, .tag = f->rel->a.own_addr,
+					      .imm = f->is_keyed ? OPX_INIT_KEYED : 0});
 
 	f->rel->st.inits_tx += !rc;
 	return rc;
@@ -61,12 +62,14 @@ int opx_ud_init(struct opx_flow *f)
 static int init_ack_send(struct opx_flow *f, uint64_t cookie, uint64_t key)
 {
 	return ud_send(f->rel, f->dst,
-		       &(struct opx_ud_pkt){.ud = OPX_UD_INIT_ACK, .key = cookie, .w0 = opx_flow_epoch(f), .w1 = key, .tag = f->rel->a.own_addr});
+		       &(struct opx_ud_pkt){.ud = OPX_UD_INIT_ACK, .key = cookie, .w0 = opx_flow_epoch(f), .w1 = key,
+					    .tag = f->rel->a.own_addr});
 }
 
 void opx_ud_init_ack(struct opx_flow *f)
 {
-	uint64_t cookie = f->rx_key_next ? f->rx_cookie_next : f->rx_cookie, key = f->rx_key_next ? f->rx_key_next : f->rx_key;
+	uint64_t cookie = f->rx_key_next ? f->rx_cookie_next : f->rx_cookie,
+		 key = f->rx_key_next ? f->rx_key_next : f->rx_key;
 
 	f->owes_init_ack = key && init_ack_send(f, cookie, key) == -FI_EAGAIN;
 	if (f->owes_init_ack)
@@ -143,7 +146,8 @@ uint32_t opx_ud_nack(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t 
 
 	for (; cnt && n < max; n++) {
 		uint32_t part = MIN(cnt, OPX_NACK_MAX);
-		struct opx_ud_pkt u = {.ud = OPX_UD_NACK, .key = f->rx_key, .w0 = range_put(first, part), .imm = serial};
+		struct opx_ud_pkt u = {.ud = OPX_UD_NACK, .key = f->rx_key, .w0 = range_put(first, part),
+				       .imm = serial};
 
 		if (ud_send(f->rel, f->dst, &u))
 			break; /* a PING will ask again */

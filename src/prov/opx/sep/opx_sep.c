@@ -80,7 +80,8 @@ static int ctx_enable(struct opx_ep *ep, uint64_t dir)
 
 static int ctx_control(struct fid *fid, int command, void *arg)
 {
-	return command == FI_ENABLE ? ctx_enable(ctx_of(fid), dir_of(fid)) : kit_ep_control(&ctx_of(fid)->kit, command, arg);
+	return command == FI_ENABLE ? ctx_enable(ctx_of(fid), dir_of(fid))
+				    : kit_ep_control(&ctx_of(fid)->kit, command, arg);
 }
 
 static int sep_control(struct fid *fid, int command, void *arg)
@@ -110,8 +111,10 @@ static int ctx_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 		flags &= ~(uint64_t)(FI_TRANSMIT | FI_RECV) | dir;
 	allowed = bfid->fclass == FI_CLASS_CQ ? dir | FI_SELECTIVE_COMPLETION : dir == FI_TRANSMIT ? TX_CNTR : RX_CNTR;
 	if ((bfid->fclass != FI_CLASS_CQ && bfid->fclass != FI_CLASS_CNTR) || (flags & ~allowed)) {
-		LOG_WARN("a %s context takes a completion queue and counters of its direction; the rest is bound to the scalable endpoint",
-			 dir == FI_TRANSMIT ? "transmit" : "receive");
+		LOG_WARN(
+			"a %s context takes a completion queue and counters of its direction; the rest is bound to the "
+			"scalable endpoint",
+			dir == FI_TRANSMIT ? "transmit" : "receive");
 		return -FI_EINVAL;
 	}
 	if (ep->domain->kit.forked(&ep->domain->kit))
@@ -358,8 +361,8 @@ int opx_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
 		return -FI_EINVAL;
 	cnt = MAX(MAX(info->ep_attr->tx_ctx_cnt, info->ep_attr->rx_ctx_cnt), (size_t)1);
 	if (cnt > OPX_SEP_MAX) {
-		LOG_WARN("scalable endpoint with %zu transmit and %zu receive contexts refused: the limit is %d", info->ep_attr->tx_ctx_cnt,
-			 info->ep_attr->rx_ctx_cnt, OPX_SEP_MAX);
+		LOG_WARN("scalable endpoint with %zu transmit and %zu receive contexts refused: the limit is %d",
+			 info->ep_attr->tx_ctx_cnt, info->ep_attr->rx_ctx_cnt, OPX_SEP_MAX);
 		return -FI_EINVAL;
 	}
 	sep = mem_alloc(sizeof(*sep));
