@@ -17,7 +17,8 @@
  * landing can be taken by an append; the append's event then waits too.
  *
  * A PTE may be closed while a copy is under way, if its peer does not answer for long. The copy then ends without
- * event, and the last one frees the PTE.
+ * event, and the last one frees the PTE. A Domain may close while an event of it waits in pte->landing for a copy of
+ * another one that the PTE is mapped into: what waits there names neither the Domain nor its peers.
  */
 
 #define RDZV_IDX 255u /* where a rendezvous is fetched at its source */
@@ -147,7 +148,7 @@ struct cassini_copy *cassini_copy_new(struct cassini_dom *dom, struct cassini_pe
 		.work = {.on_bulk = on_bulk},
 		.dom = dom,
 		.peer = peer,
-		.life = peer->life,
+		.life = peer ? peer->life : 0,
 		.le = le,
 		.pte = le->pte,
 		.ev = *ev,
@@ -165,12 +166,19 @@ bool cassini_copy_reserve(struct cassini_pte *pte)
 	return !slab_reserve(&pte->copy_slab, slab_used(&pte->copy_slab) + 1);
 }
 
+/* Nothing follows that its initiator hears of, who may go before its event is made. */
+static void settle(struct cassini_copy *c)
+{
+	if (c->peer)
+		cassini_owe_less(c->peer, 0);
+	c->peer = NULL;
+}
+
 static void copy_free(struct cassini_copy *c)
 {
 	struct cassini_pte *pte = c->pte;
 
-	if (c->peer)
-		cassini_owe_less(c->peer, 0);
+	settle(c);
 	cassini_le_unref(c->le);
 	slab_put(&pte->copy_slab, c);
 	cassini_pte_unbusy(pte);
@@ -240,6 +248,15 @@ static void put_finish_ordered(struct cassini_pte *pte)
 	}
 }
 
+void cassini_copy_unmap(struct cassini_pte *pte, const struct cassini_dom *dom)
+{
+	struct cassini_copy *c;
+
+	STAILQ_FOREACH(c, &pte->landing, order)
+		if (c->ev.dom == dom)
+			c->ev.dom = NULL;
+}
+
 static void get_finish(struct cassini_copy *c)
 {
 	/* the rendezvous has ended, and its number may be another's */
@@ -297,8 +314,9 @@ static void copy_finish(struct cassini_copy *c, int status)
 	} else if (c->link_op == LINK_PUT) {
 		get_finish(c);
 	} else if (c->is_ordered) {
-		/* answered now: whoever asked may be gone by the time its event may be made */
+		/* answered now: whoever asked, and our Domain, may be gone by the time its event may be made */
 		copy_reply(c);
+		settle(c);
 		c->link_op = 0;
 		c->is_done = true;
 		put_finish_ordered(c->pte);

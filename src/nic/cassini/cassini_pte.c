@@ -253,6 +253,7 @@ void cassini_pte_unmap(struct cassini_pte *pte, struct cassini_dom *dom, unsigne
 		return;
 	dom->pte[pid_idx] = NULL;
 	pte->map_cnt--;
+	cassini_copy_unmap(pte, dom);
 	/* headers may outlive the mapping, but not the Domain with its peers */
 	for (struct mt_node *n = mt_unexp_first(&pte->ules), *next; n; n = next) {
 		struct cassini_ule *ule = container_of(n, struct cassini_ule, mt);

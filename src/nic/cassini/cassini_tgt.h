@@ -247,12 +247,14 @@ int cassini_tgt_reply(struct cassini_dom *dom, struct cassini_peer *peer, uint32
 /** cassini_copy_reserve() - Return: false: no memory for another one. */
 bool cassini_copy_reserve(struct cassini_pte *pte);
 /**
- * cassini_copy_new() - One that has been reserved; it refers to @le and claims a slot for @ev. cassini_copy_start(): do
- * not look at it afterwards.
+ * cassini_copy_new() - One that has been reserved; it refers to @le and claims a slot for @ev. @peer: who is told of
+ * its end; NULL: nobody. cassini_copy_start(): do not look at it afterwards.
  */
 struct cassini_copy *cassini_copy_new(struct cassini_dom *dom, struct cassini_peer *peer, struct cassini_le *le,
 				      const struct cassini_event *ev);
 void cassini_copy_start(struct cassini_copy *c);
+/** cassini_copy_unmap() - @pte is not mapped into @dom any more: events that wait for their turn are of no Domain. */
+void cassini_copy_unmap(struct cassini_pte *pte, const struct cassini_dom *dom);
 /** cassini_copy_left() - link_ops.on_bulk_left. */
 void cassini_copy_left(void *ctx, void *cookie);
 /** cassini_copy_chain() - The same when all earlier ones of its peer's chain have ended. */
