@@ -251,53 +251,7 @@ static void rx_end(struct cxi_rx *rx)
 	rx_gone(rx, multi != 0, false);
 }
 
-/* --- what a message needs from us: a Get by software, a notice that it was matched --------------- */
-
-static uint32_t rdzv_id(const struct cxi_rx *rx)
-{
-	return (uint32_t)(rx->msg.rendezvous_id | FIELD_GET(CXI_MB_RDZV_HI, rx->msg.match_bits) << 8);
-}
-
-static bool is_alt_read(const struct cxi_rx *rx)
-{
-	return rx->msg.match_bits & CXI_MB_ALT_READ;
-}
-
-static int get_post(struct cxi_rx *rx)
-{
-	struct cassini_cmd cmd = {
-		.opcode = CASSINI_OP_GET,
-		.flags = is_alt_read(rx) ? CASSINI_CMD_RESTRICTED : 0,
-		.pid_idx = is_alt_read(rx) ? CXI_IDX_ALT : CXI_IDX_SHARED,
-		.pid = (uint16_t)CASSINI_MATCH_ID_PID(rx->msg.initiator),
-		.nic = CASSINI_MATCH_ID_NIC(rx->msg.initiator),
-		.request_len = rx->get_len,
-		.dom = rx->msg.dom,
-		.eq = rx->rxc->eq,
-		.local_addr = rx->buf + rx->got,
-		.remote_offset = rx->get_from,
-		.match_bits = cxi_sh_rdzv(rdzv_id(rx)),
-		.user_ptr = (uintptr_t)&rx->req,
-	};
-
-	return cxi_cps_post(&rx->rxc->cps, rx->rxc->cmdq, &cmd);
-}
-
-/* To the sender: it was matched, or, by alt_read, it was fetched. */
-static int zbp_post(struct cxi_rx *rx)
-{
-	struct cassini_cmd cmd = {
-		.opcode = CASSINI_OP_PUT,
-		.pid_idx = CXI_IDX_SHARED,
-		.pid = (uint16_t)CASSINI_MATCH_ID_PID(rx->msg.initiator),
-		.nic = CASSINI_MATCH_ID_NIC(rx->msg.initiator),
-		.dom = rx->msg.dom,
-		.match_bits = rx->needs_done ? cxi_sh_done(rdzv_id(rx))
-					     : cxi_sh_zbp((uint32_t)FIELD_GET(CXI_MB_TX_ID, rx->msg.match_bits)),
-	};
-
-	return cxi_cps_post(&rx->rxc->cps, rx->rxc->cmdq, &cmd);
-}
+/* --- what a message needs from us ----------------------------------------------------------------- */
 
 /* Go on with @rx. It ends here, or when its Get does. */
 static void rx_step(struct cxi_rx *rx)
@@ -310,11 +264,11 @@ static void rx_step(struct cxi_rx *rx)
 		rx_end(rx);
 		return;
 	}
-	ret = rx->needs_zbp || rx->needs_done ? zbp_post(rx) : 0;
+	ret = rx->needs_zbp || rx->needs_done ? cxi_rx_tell(rx) : 0;
 	if (ret != -FI_EAGAIN)
 		rx->needs_zbp = rx->needs_done = false;
 	if (!ret && rx->needs_get) {
-		ret = get_post(rx);
+		ret = cxi_rx_fetch(rx);
 		rx->needs_get = ret == -FI_EAGAIN;
 		if (!ret)
 			return; /* its REPLY ends it */
@@ -491,7 +445,7 @@ static void rx_on_reply(struct cxi_rx *owner, const struct cassini_event *ev)
 	else
 		rx->got += ev->mlength;
 	/* its own Gets say nothing to the sender of alt_read */
-	rx->needs_done = !ev->rendezvous && is_alt_read(rx);
+	rx->needs_done = !ev->rendezvous && rx->msg.match_bits & CXI_MB_ALT_READ;
 	if (unlikely(rx->needs_done))
 		rx_step(rx);
 	else

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the files of the receiving side share: cxi_rxc.c, cxi_recv.c, cxi_ux.c, cxi_peek.c, cxi_fc.c.
+// What the files of the receiving side share: cxi_rxc.c, cxi_recv.c, cxi_tell.c, cxi_ux.c, cxi_peek.c, cxi_fc.c.
 #ifndef SF_PROV_CXI_CXI_RXC_H
 #define SF_PROV_CXI_CXI_RXC_H
 
@@ -141,6 +141,12 @@ static inline fi_addr_t cxi_rx_source(const struct cxi_ep *ep, uint32_t initiato
 const struct cxi_portal *cxi_rx_portal(const struct cxi_rxc *r, const struct cassini_dom *dom);
 /** cxi_rx_ep() - The endpoint that @ev arrived at. */
 struct cxi_ep *cxi_rx_ep(const struct cxi_rxc *r, const struct cassini_event *ev);
+
+/* --- cxi_tell.c: to the sender of the message of @rx --- */
+/** cxi_rx_fetch() - Software's Get of the rest of a rendezvous. Its REPLY is an event of @rx. 0; -FI_EAGAIN ... */
+int cxi_rx_fetch(struct cxi_rx *rx);
+/** cxi_rx_tell() - It was matched, or, of alt_read, fetched. Nothing comes back. 0; -FI_EAGAIN ... */
+int cxi_rx_tell(const struct cxi_rx *rx);
 
 /* --- cxi_ux.c: buffers and software's lists --- */
 /**

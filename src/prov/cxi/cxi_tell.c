@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the receiving side says to a sender: software's Get of a rendezvous, and notices that a message was matched or
+// fetched.
+#include "prov/cxi/cxi_rxc.h"
+
+static uint32_t rdzv_id(const struct cassini_event *msg)
+{
+	return (uint32_t)(msg->rendezvous_id | FIELD_GET(CXI_MB_RDZV_HI, msg->match_bits) << 8);
+}
+
+static bool is_alt_read(const struct cassini_event *msg)
+{
+	return msg->match_bits & CXI_MB_ALT_READ;
+}
+
+/* A command to the sender of @msg, by the Domain that it arrived at. */
+static struct cassini_cmd to_sender(const struct cassini_event *msg, enum cassini_opcode opcode)
+{
+	return (struct cassini_cmd){
+		.opcode = (uint8_t)opcode,
+		.pid_idx = CXI_IDX_SHARED,
+		.pid = (uint16_t)CASSINI_MATCH_ID_PID(msg->initiator),
+		.nic = CASSINI_MATCH_ID_NIC(msg->initiator),
+		.dom = msg->dom,
+	};
+}
+
+int cxi_rx_fetch(struct cxi_rx *rx)
+{
+	struct cassini_cmd cmd = to_sender(&rx->msg, CASSINI_OP_GET);
+
+	if (is_alt_read(&rx->msg)) {
+		cmd.flags = CASSINI_CMD_RESTRICTED;
+		cmd.pid_idx = CXI_IDX_ALT;
+	}
+	cmd.request_len = rx->get_len;
+	cmd.eq = rx->rxc->eq;
+	cmd.local_addr = rx->buf + rx->got;
+	cmd.remote_offset = rx->get_from;
+	cmd.match_bits = cxi_sh_rdzv(rdzv_id(&rx->msg));
+	cmd.user_ptr = (uintptr_t)&rx->req;
+	return cxi_cps_post(&rx->rxc->cps, rx->rxc->cmdq, &cmd);
+}
+
+/* @is_done: of a rendezvous by alt_read all has been fetched that will be; else the message was matched. */
+static int notice(struct cxi_rxc *r, const struct cassini_event *msg, bool is_done)
+{
+	struct cassini_cmd cmd = to_sender(msg, CASSINI_OP_PUT);
+
+	cmd.match_bits = is_done ? cxi_sh_done(rdzv_id(msg))
+				 : cxi_sh_zbp((uint32_t)FIELD_GET(CXI_MB_TX_ID, msg->match_bits));
+	return cxi_cps_post(&r->cps, r->cmdq, &cmd);
+}
+
+int cxi_rx_tell(const struct cxi_rx *rx)
+{
+	return notice(rx->rxc, &rx->msg, rx->needs_done);
+}
