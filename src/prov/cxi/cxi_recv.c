@@ -151,6 +151,13 @@ static void owner_look(struct cxi_rx *owner, bool was_said)
 		owner_release(owner, was_said);
 }
 
+void cxi_rx_release(struct cxi_rx *owner)
+{
+	owner->state = RX_TAKEN;
+	owner->unlinked = true;
+	owner_look(owner, false);
+}
+
 /* After its entry, an error if @is_err, was written: @rx goes, and perhaps its owner. */
 static void rx_gone(struct cxi_rx *rx, bool said_multi, bool is_err)
 {
@@ -385,6 +392,16 @@ static void part_lost(struct cxi_rx *owner, const struct cassini_event *ev, bool
 	owner_look(owner, false);
 }
 
+void cxi_rx_untold(struct cxi_rx *rx, const struct cassini_event *ev)
+{
+	bool is_hit = ev->type == CASSINI_EV_PUT || ev->type == CASSINI_EV_PUT_OVERFLOW;
+
+	if (!is_hit || !ev->get_issued || !rx->multi)
+		return;
+	rx->parts++;
+	rx->lost++;
+}
+
 /* A message met the entry of @rx. */
 static void hit(struct cxi_rx *rx, const struct cassini_event *ev, bool late)
 {
@@ -428,7 +445,7 @@ static void rx_on_reply(struct cxi_rx *owner, const struct cassini_event *ev)
 	struct cxi_rx *rx = ev->rendezvous ? rget_of(owner, ev) : owner;
 
 	if (unlikely(!rx)) {
-		if (!owner->lost) /* else the event that tells of its message found no room, without flow control */
+		if (!owner->lost)
 			return;
 		owner->lost--;
 		owner->parts--;
@@ -528,9 +545,15 @@ int cxi_rx_append(struct cxi_rx *rx)
 {
 	const struct cxi_match m = {.bits = rx->match_bits, .ignore = rx->ignore, .id = rx->match_id};
 
+	int ret;
+
 	rx->state = RX_HW;
+	rx->le = NULL; /* what the adapter does not take it does not write; the entry there was may be another's */
 	/* software may have put messages to the beginning of it */
-	return append(rx, rx->rxc, rx->buf + rx->used, rx->len - rx->used, &m, rx->multi);
+	ret = append(rx, rx->rxc, rx->buf + rx->used, rx->len - rx->used, &m, rx->multi);
+	if (unlikely(ret))
+		rx->state = RX_TAKEN;
+	return ret;
 }
 
 /* --- posting ------------------------------------------------------------------------------------- */
@@ -606,12 +629,19 @@ struct cxi_rx *cxi_rx_get(struct cxi_ep *ep, const struct cxi_recv_args *a)
 	return rx_get(ep, a, &m, a->flags & FI_MULTI_RECV);
 }
 
-/* The adapter has said @ret to @rx. 0; -FI_EAGAIN: it was not posted, and is gone. */
-static __attribute__((noinline)) ssize_t rx_appended(struct cxi_rx *rx, int ret)
+/*
+ * The adapter has said @ret to @rx. @is_begun: software has given it messages. 0; -FI_EAGAIN: it was not posted, and is
+ * gone.
+ */
+static __attribute__((noinline)) ssize_t rx_appended(struct cxi_rx *rx, int ret, bool is_begun)
 {
 	struct cxi_rxc *r = rx->rxc;
 
-	if (unlikely(ret && !rx->parts)) {
+	if (unlikely(ret && is_begun)) {
+		cxi_fc_append_later(rx);
+		return 0;
+	}
+	if (unlikely(ret)) {
 		cxi_rx_unpost(rx);
 		cxi_rx_free(rx);
 		return ret;
@@ -628,6 +658,7 @@ static __attribute__((noinline)) ssize_t rx_appended(struct cxi_rx *rx, int ret)
 static ssize_t rx_post(struct cxi_rx *rx)
 {
 	struct cxi_rxc *r = rx->rxc;
+	uint32_t held = mt_unexp_cnt(&r->sw_unexp);
 
 	if (unlikely(r->state == CXI_RXC_ENABLED_SOFTWARE)) {
 		cxi_sw_post(r, rx);
@@ -635,9 +666,9 @@ static ssize_t rx_post(struct cxi_rx *rx)
 	}
 	/* Messages that software took over are older than all that the adapter has. */
 	rx->state = RX_TAKEN;
-	if (unlikely(mt_unexp_cnt(&r->sw_unexp)) && cxi_sw_try(r, rx))
+	if (unlikely(held) && cxi_sw_try(r, rx))
 		return 0;
-	return rx_appended(rx, cxi_rx_append(rx));
+	return rx_appended(rx, cxi_rx_append(rx), mt_unexp_cnt(&r->sw_unexp) != held);
 }
 
 /* Where something stands before it, or it is no receive of one message. By value: the caller has it in registers. */
@@ -681,7 +712,7 @@ static inline __attribute__((always_inline)) ssize_t recv_common(struct cxi_ep *
 	if (unlikely(!rx))
 		return -FI_EAGAIN;
 	ret = append(rx, r, a->buf, a->len, &m, false);
-	return likely(!ret && rx->le) ? 0 : rx_appended(rx, ret);
+	return likely(!ret && rx->le) ? 0 : rx_appended(rx, ret, false);
 }
 
 ssize_t cxi_recv_common(struct cxi_ep *ep, const struct cxi_recv_args *a)

@@ -129,6 +129,13 @@ int cxi_rx_stalled(struct cxi_rxc *r);
 void cxi_rx_forget(struct cxi_rxc *r, const struct cxi_ep *ep);
 /** cxi_rx_refuse() - The end of a receive that no message will meet: an error entry with @err; frees it. */
 void cxi_rx_refuse(struct cxi_rx *rx, int err, int prov_errno);
+/** cxi_rx_release() - A multi-receive buffer takes no more: it ends with the messages that it has. */
+void cxi_rx_release(struct cxi_rx *owner);
+/**
+ * cxi_rx_untold() - @ev, of the entry of @rx, found no room in the event queue. If the adapter's own Get writes to a
+ * buffer for many messages, that is not released before its REPLY has come.
+ */
+void cxi_rx_untold(struct cxi_rx *rx, const struct cassini_event *ev);
 /** cxi_rx_source() - fi_addr of the sender as FI_SOURCE wants it. */
 static inline fi_addr_t cxi_rx_source(const struct cxi_ep *ep, uint32_t initiator, uint16_t vni)
 {
@@ -155,7 +162,7 @@ int cxi_rx_tell(const struct cxi_rx *rx);
  */
 int cxi_bufs_fill(struct cxi_rxc *r, int kind);
 void cxi_bufs_free(struct cxi_rxc *r);
-/** cxi_buf_untold() - @ev, perhaps of a message in one of the buffers, found no room in the event queue. */
+/** cxi_buf_untold() - @ev, of @r, perhaps of a message in one of the buffers, found no room in the event queue. */
 void cxi_buf_untold(struct cxi_rxc *r, const struct cassini_event *ev);
 /** cxi_buf_release() - The bytes at @start were copied out. @len 0: there were none. */
 void cxi_buf_release(struct cxi_rxc *r, const void *start, uint32_t len);
@@ -188,6 +195,11 @@ void cxi_rxc_set_state(struct cxi_rxc *r, enum cxi_rxc_state state);
 void cxi_fc_on_pte(struct cxi_req *req, const struct cassini_event *ev);
 /** cxi_fc_append_failed() - LINK event of @rx with @rc not OK: replay it later, in software or after recovery. */
 void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc);
+/**
+ * cxi_fc_append_later() - @rx, a multi-receive that has had messages from software, found no room for its append: it is
+ * replayed, or ends with what it has.
+ */
+void cxi_fc_append_later(struct cxi_rx *rx);
 /** cxi_fc_replay() - A receive is to be posted: those that were refused come first. Return: true: not all could yet. */
 bool cxi_fc_replay(struct cxi_rxc *r);
 /** cxi_append_refused() - Did the append that has just returned end with a LINK event that refuses it? */

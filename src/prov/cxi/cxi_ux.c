@@ -71,7 +71,11 @@ void cxi_buf_untold(struct cxi_rxc *r, const struct cassini_event *ev)
 	struct cxi_req *req = (struct cxi_req *)(uintptr_t)ev->user_ptr;
 	struct cxi_buf *b = container_of(req, struct cxi_buf, req);
 
-	if (req->on_event != buf_on_event || ev->type != CASSINI_EV_PUT || r->closing)
+	if (r->closing)
+		return;
+	if (req->on_event == cxi_rx_on_event)
+		cxi_rx_untold(container_of(req, struct cxi_rx, req), ev);
+	if (req->on_event != buf_on_event || ev->type != CASSINI_EV_PUT)
 		return;
 	b->is_untold = true;
 	buf_count(b, ev);

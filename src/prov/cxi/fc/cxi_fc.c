@@ -426,11 +426,23 @@ bool cxi_append_refused(const struct cxi_rx *rx)
  */
 static void give_up(struct cxi_rx *rx, uint8_t rc)
 {
-	LOG_WARN(
-		"LE exhaustion during flow control: a receive ends with an error; FI_CXI_RX_MATCH_MODE=hybrid avoids "
-		"that");
+	LOG_WARN("LE exhaustion during flow control: a receive ends with an error; FI_CXI_RX_MATCH_MODE=hybrid avoids that");
+	if (rx->multi && rx->parts) { /* messages that software gave it are under way */
+		cxi_rx_release(rx);
+		return;
+	}
 	cxi_rx_unpost(rx);
 	cxi_rx_refuse(rx, FI_ENOSPC, rc);
+}
+
+void cxi_fc_append_later(struct cxi_rx *rx)
+{
+	struct fc *f = fc_get(rx->rxc);
+
+	if (f)
+		replay_add(rx->rxc, f, rx, false);
+	else
+		cxi_rx_release(rx);
 }
 
 static void rnr_append_later(struct cxi_rx *rx, struct fc *f, uint8_t rc)

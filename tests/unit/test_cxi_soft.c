@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Receives that software and the adapter share, where something is wanting: room in the queues, list entries, memory.
+#include "base/mem.h"
+#include "cxi_fix.h"
+#include "nic/cassini/cassini_int.h"
+#include "prov/cxi/cxi_rxc.h"
+
+#define WAIT_NS (unit_slow() * 10 * NS_PER_SEC)
+#define LEN	1000
+
+/* One endpoint, that sends to itself, and a receive of it. */
+struct rig {
+	struct cxi_fix f;
+	struct cxi_fix_ep e;
+	struct lock *lock;
+	struct cxi_ep *ep;
+	struct cxi_rxc *r;
+	struct fi_context2 ctx;
+	uint8_t out[LEN], in[LEN];
+};
+
+static void rig_open(struct rig *g)
+{
+	cxi_fix_open(&g->f);
+	cxi_fix_ep_open(&g->e, &g->f);
+	g->lock = &cxi_fix_domain(&g->f)->kit.lock;
+	g->ep = cxi_ep_of(g->e.ep);
+	g->r = g->ep->rxc;
+	memset(g->out, 7, sizeof(g->out));
+	memset(g->in, 0, sizeof(g->in));
+}
+
+static void rig_close(struct rig *g)
+{
+	cxi_fix_ep_close(&g->e);
+	cxi_fix_close(&g->f);
+}
+
+/* A message of itself, untagged, as the adapter would tell of it. */
+static struct cassini_event event_of(const struct rig *g, enum cassini_event_type type, uint32_t len)
+{
+	return (struct cassini_event){
+		.type = (uint8_t)type,
+		.rc = CASSINI_RC_OK,
+		.vni = cassini_dom_vni(g->ep->portal->dom[0]),
+		.initiator = CASSINI_MATCH_ID(g->ep->portal->pid, cxi_fix_domain(&g->f)->info.nic),
+		.mlength = len,
+		.rlength = len,
+		.start = (void *)(uintptr_t)g->out,
+		.dom = g->ep->portal->dom[0],
+	};
+}
+
+/* The rest of one, of which nothing has come. */
+static struct cassini_event rdzv_of(const struct rig *g, enum cassini_event_type type, uint32_t len)
+{
+	struct cassini_event ev = event_of(g, type, len);
+
+	ev.rendezvous = true;
+	ev.mlength = type == CASSINI_EV_REPLY ? len : 0;
+	ev.remote_offset = (uintptr_t)g->out;
+	return ev;
+}
+
+/* A multi-receive of @g->in. Lock held. */
+static struct cxi_rx *post_multi(struct rig *g)
+{
+	const struct cxi_recv_args a = {.buf = g->in,
+					.len = sizeof(g->in),
+					.src = FI_ADDR_UNSPEC,
+					.context = &g->ctx,
+					.flags = FI_MULTI_RECV | FI_COMPLETION};
+
+	struct cxi_rx *rx, *last = NULL;
+
+	assert_int_equal(cxi_recv_common(g->ep, &a), 0);
+	TAILQ_FOREACH(rx, &g->r->rx_list, link)
+		last = rx;
+	return last;
+}
+
+/* What the next completion, but for those of sends, says; of an error its entry. */
+static struct fi_cq_tagged_entry next(struct rig *g, struct fi_cq_err_entry *err)
+{
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+	struct fi_cq_tagged_entry entry = {0};
+	ssize_t ret;
+
+	while ((ret = fi_cq_read(g->e.cq, &entry, 1)) == -FI_EAGAIN || (ret == 1 && entry.flags & FI_SEND))
+		assert_true(clk_now_ns(NULL) < until);
+	assert_int_equal(ret, err ? -FI_EAVAIL : 1);
+	if (err)
+		assert_int_equal(fi_cq_readerr(g->e.cq, err, 0), 1);
+	return entry;
+}
+
+static void nothing(struct cxi_req *req, const struct cassini_event *ev)
+{
+	(void)req, (void)ev;
+}
+
+/* Events that nobody minds, until the queue of the receives is full. Lock held. */
+static void eq_fill(struct rig *g)
+{
+	static struct cxi_req req = {nothing};
+	const struct cassini_event ev = {.type = CASSINI_EV_LINK, .user_ptr = (uintptr_t)&req};
+
+	while (cassini_eq_push(g->r->eq, &ev, false))
+		;
+}
+
+static void await_append(struct rig *g, const struct cxi_rx *rx)
+{
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+
+	while (!rx->le) {
+		assert_int_equal(fi_cq_read(g->e.cq, NULL, 0), -FI_EAGAIN);
+		assert_true(clk_now_ns(NULL) < until);
+	}
+}
+
+/* The rest of @g->in, from @at on, is the adapter's: the last message comes to lie there, and ends the buffer. */
+static void last_message(struct rig *g, size_t at)
+{
+	struct fi_cq_tagged_entry entry;
+	size_t len = LEN - at - 10;
+
+	assert_int_equal(fi_send(g->e.ep, g->out, len, NULL, 0, NULL), 0);
+	entry = next(g, NULL);
+	assert_ptr_equal(entry.buf, g->in + at);
+	assert_int_equal(entry.len, len);
+	assert_true(entry.flags & FI_MULTI_RECV);
+	assert_memory_equal(g->in + at, g->out, len);
+}
+
+/* --- multi-receives that software has begun to fill ---------------------------------------------- */
+
+/* A message has ended there when the adapter has no room for the append of the rest. */
+static void refused_after(uint32_t len)
+{
+	struct cassini_event ev;
+	struct cxi_rx *rx;
+	struct rig g;
+
+	rig_open(&g);
+	ev = event_of(&g, CASSINI_EV_PUT, len);
+	lock_acquire(g.lock);
+	cxi_ux_add(g.r, &ev);
+	eq_fill(&g);
+	rx = post_multi(&g);
+	assert_null(rx->le);
+	assert_true(g.r->has_replay);
+	lock_release(g.lock);
+	assert_int_equal(next(&g, NULL).len, len);
+	await_append(&g, rx);
+	last_message(&g, len);
+	assert_int_equal(g.r->posted, 0);
+	rig_close(&g);
+}
+
+static void multi__refused_after_a_message(void **state)
+{
+	(void)state;
+	refused_after(3);
+	refused_after(0);
+}
+
+/* One is still under way; the list entry that a receive had here before is another's. */
+static void multi__refused_during_a_message(void **state)
+{
+	struct fi_cq_err_entry err = {0};
+	struct cassini_event ev;
+	struct cxi_rx *rx;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g);
+	assert_int_equal(fi_recv(g.e.ep, g.in, LEN, NULL, FI_ADDR_UNSPEC, NULL), 0);
+	assert_int_equal(fi_send(g.e.ep, g.out, 3, NULL, 0, NULL), 0);
+	next(&g, NULL);
+	ev = rdzv_of(&g, CASSINI_EV_PUT, 100);
+	lock_acquire(g.lock);
+	assert_non_null(SLIST_FIRST(&g.r->resting)->le);
+	cxi_ux_add(g.r, &ev);
+	eq_fill(&g);
+	rx = post_multi(&g);
+	assert_int_equal(rx->parts, 1);
+	assert_null(rx->le);
+	assert_true(g.r->has_replay);
+	lock_release(g.lock);
+	next(&g, &err); /* nobody offers such a rendezvous */
+	assert_int_equal(err.prov_errno, CASSINI_RC_NO_TRANSLATION);
+	await_append(&g, rx);
+	last_message(&g, 100);
+	assert_int_equal(g.r->posted, 0);
+	rig_close(&g);
+}
+
+/* The adapter has no list entry for the rest, for good: the buffer ends with what it has, and not before. */
+static void multi__without_an_entry_during_a_message(void **state)
+{
+	struct cassini_event ev, reply;
+	struct cxi_rx *rx, *part, *other;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g);
+	ev = rdzv_of(&g, CASSINI_EV_PUT, 100);
+	reply = rdzv_of(&g, CASSINI_EV_REPLY, 100);
+	ev.get_issued = reply.get_issued = true;
+	lock_acquire(g.lock);
+	other = post_multi(&g);
+	rx = post_multi(&g);
+	assert_int_equal(cassini_invalidate(g.r->pte, rx->le), 0);
+	assert_int_equal(cassini_invalidate(g.r->pte, other->le), 0);
+	rx->le = other->le = NULL;
+	part = cxi_rx_part(rx, 100);
+	assert_non_null(part);
+	cxi_rx_take(part, &ev, false);
+	cxi_fc_append_failed(other, CASSINI_RC_NO_SPACE);
+	cxi_fc_append_failed(rx, CASSINI_RC_NO_SPACE);
+	assert_int_equal(rx->parts, 1);
+	part->req.on_event(&part->req, &reply);
+	lock_release(g.lock);
+	assert_int_equal(next(&g, NULL).flags, FI_RECV | FI_MSG | FI_MULTI_RECV);
+	rig_close(&g);
+}
+
+/* --- without memory ------------------------------------------------------------------------------ */
+
+/* From here on there is none for receives, whoever else allocates meanwhile. Lock held. */
+static void no_memory(struct rig *g)
+{
+	g->r->rxs.max = g->r->rxs.cap;
+	while (cxi_rx_new(g->r))
+		;
+}
+
+/*
+ * The adapter fetches two messages into one buffer: there was no memory to remember the one, and no room for the event
+ * of the other, which ends first. The buffer is the adapter's until both have.
+ */
+static void multi__two_lost_in_their_ways(void **state)
+{
+	struct cassini_event untold, lost, reply;
+	struct fi_cq_tagged_entry entry;
+	struct cxi_rx *rx;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g);
+	untold = rdzv_of(&g, CASSINI_EV_PUT, 100);
+	lost = rdzv_of(&g, CASSINI_EV_PUT, LEN - 100);
+	reply = rdzv_of(&g, CASSINI_EV_REPLY, 100);
+	untold.get_issued = lost.get_issued = reply.get_issued = true;
+	untold.rendezvous_id = reply.rendezvous_id = 1;
+	lost.rendezvous_id = 2;
+	lost.auto_unlinked = true;
+	lock_acquire(g.lock);
+	rx = post_multi(&g);
+	no_memory(&g);
+	untold.user_ptr = (uintptr_t)&rx->req;
+	cxi_buf_untold(g.r, &untold);
+	rx->req.on_event(&rx->req, &lost);
+	rx->req.on_event(&rx->req, &reply);
+	lock_release(g.lock);
+	assert_int_equal(fi_cq_read(g.e.cq, &entry, 1), -FI_EAGAIN);
+	reply.rendezvous_id = 2;
+	lock_acquire(g.lock);
+	rx->req.on_event(&rx->req, &reply);
+	lock_release(g.lock);
+	assert_int_equal(next(&g, NULL).flags, FI_MULTI_RECV);
+	rig_close(&g);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(multi__refused_after_a_message),
+		cmocka_unit_test(multi__refused_during_a_message),
+		cmocka_unit_test(multi__without_an_entry_during_a_message),
+		cmocka_unit_test(multi__two_lost_in_their_ways),
+	};
+
+	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);
+}
