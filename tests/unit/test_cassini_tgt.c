@@ -456,6 +456,10 @@ static void cassini_get__rendezvous_source(void **state)
 	assert_int_equal(g_tf.got_cnt, 2);
 	tf_event(CASSINI_EV_GET, CASSINI_RC_OK);
 	assert_memory_equal(g_tf_dst, g_tf_src, TF_BIG);
+	pkt.request_len = pkt.region = 0; /* its receiver has no room for any of it, which is its end, too */
+	assert_int_equal(tf_send(&pkt, NULL), 0);
+	assert_int_equal(g_tf.got_cnt, 3);
+	tf_event(CASSINI_EV_GET, CASSINI_RC_OK);
 	tf_source_close(op);
 	tf_close();
 }

@@ -7,6 +7,7 @@
 
 #define WAIT_NS (unit_slow() * 10 * NS_PER_SEC)
 #define LEN	1000
+#define LARGE	200000u /* a rendezvous */
 
 /* One endpoint, that sends to itself, and a receive of it. */
 struct rig {
@@ -19,15 +20,21 @@ struct rig {
 	uint8_t out[LEN], in[LEN];
 };
 
-static void rig_open(struct rig *g)
+static void rig_open_as(struct rig *g, enum cxi_match_mode mode)
 {
 	cxi_fix_open(&g->f);
+	strcpy(cxi_fix_domain(&g->f)->params.rx_match_mode, mode == CXI_MATCH_SOFTWARE ? "software" : "hardware");
 	cxi_fix_ep_open(&g->e, &g->f);
 	g->lock = &cxi_fix_domain(&g->f)->kit.lock;
 	g->ep = cxi_ep_of(g->e.ep);
 	g->r = g->ep->rxc;
 	memset(g->out, 7, sizeof(g->out));
 	memset(g->in, 0, sizeof(g->in));
+}
+
+static void rig_open(struct rig *g)
+{
+	rig_open_as(g, CXI_MATCH_HARDWARE);
 }
 
 static void rig_close(struct rig *g)
@@ -273,6 +280,91 @@ static void multi__two_lost_in_their_ways(void **state)
 	rig_close(&g);
 }
 
+static void await_sent(struct rig *g)
+{
+	const struct cassini_dom *dom = g->ep->portal->dom[0];
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+	struct fi_cq_tagged_entry entry;
+	ssize_t ret;
+
+	while ((ret = fi_cq_read(g->e.cq, &entry, 1)) == -FI_EAGAIN)
+		assert_true(clk_now_ns(NULL) < until);
+	assert_int_equal(ret, 1);
+	assert_int_equal(entry.flags, FI_SEND | FI_MSG);
+	while (mt_unexp_cnt(&dom->rdzv)) { /* of a rendezvous nothing is offered any more */
+		fi_cq_read(g->e.cq, NULL, 0);
+		assert_true(clk_now_ns(NULL) < until);
+	}
+}
+
+/* One that its receiver's software has to speak of: a rendezvous, or one whose sender waits for the match. */
+static void send_waiting(struct rig *g, bool is_rdzv)
+{
+	static uint8_t large[LARGE];
+	const struct iovec iov = {is_rdzv ? large : g->out, is_rdzv ? sizeof(large) : 3};
+	const struct fi_msg m = {.msg_iov = &iov, .iov_count = 1};
+
+	assert_int_equal(fi_sendmsg(g->e.ep, &m, FI_COMPLETION | (is_rdzv ? 0 : FI_MATCH_COMPLETE)), 0);
+}
+
+/* There is no memory to keep it by: its sender does not wait for ever. */
+static void lost__when_it_is_unexpected(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	for (int is_rdzv = 0; is_rdzv < 2; is_rdzv++) {
+		rig_open_as(&g, CXI_MATCH_SOFTWARE);
+		g.r->uxs.max = g.r->uxs.cap;
+		while (slab_get(&g.r->uxs))
+			;
+		send_waiting(&g, is_rdzv);
+		await_sent(&g);
+		assert_int_equal(mt_unexp_cnt(&g.r->sw_unexp), 0);
+		rig_close(&g);
+	}
+}
+
+/* Nor for a part of the buffer that takes it. */
+static void lost__in_a_buffer_for_many(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	for (int is_rdzv = 0; is_rdzv < 2; is_rdzv++) {
+		rig_open_as(&g, CXI_MATCH_SOFTWARE);
+		lock_acquire(g.lock);
+		post_multi(&g);
+		no_memory(&g);
+		lock_release(g.lock);
+		send_waiting(&g, is_rdzv);
+		await_sent(&g);
+		rig_close(&g);
+	}
+}
+
+/* The adapter had it when the buffer was posted. */
+static void lost__in_a_buffer_that_comes_late(void **state)
+{
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g);
+	send_waiting(&g, false);
+	while (!mt_unexp_cnt(&g.r->pte->ules)) {
+		fi_cq_read(g.e.cq, NULL, 0);
+		assert_true(clk_now_ns(NULL) < until);
+	}
+	lock_acquire(g.lock);
+	no_memory(&g);
+	g.r->rxs.max++;
+	post_multi(&g);
+	lock_release(g.lock);
+	await_sent(&g);
+	rig_close(&g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -280,6 +372,9 @@ int main(void)
 		cmocka_unit_test(multi__refused_during_a_message),
 		cmocka_unit_test(multi__without_an_entry_during_a_message),
 		cmocka_unit_test(multi__two_lost_in_their_ways),
+		cmocka_unit_test(lost__when_it_is_unexpected),
+		cmocka_unit_test(lost__in_a_buffer_for_many),
+		cmocka_unit_test(lost__in_a_buffer_that_comes_late),
 	};
 
 	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);

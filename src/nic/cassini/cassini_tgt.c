@@ -519,14 +519,15 @@ static int (*const rows[CASSINI_PKT_NUM])(struct arrival *a) = {
 /* It has its entry, and its place there. */
 FOLDED int perform(struct arrival *a, bool is_admitted)
 {
-	if (!is_admitted && unlikely(a->hit.le->length == UINT64_MAX && a->hit.mlength)) {
+	if (!is_admitted && unlikely(a->hit.le->length == UINT64_MAX)) {
+		/* a Get of nothing ends its source, too */
 		a->source = a->pkt->op == CASSINI_PKT_GET ? source_of(a) : NULL;
-		if (!a->source) {
+		if (!a->source && a->hit.mlength) {
 			if (a->hit.ule)
 				cassini_ule_free(a->pte, a->hit.ule);
 			return CASSINI_RC_NO_TRANSLATION;
 		}
-		if (a->source->region) /* software asks: what was sent ahead has gone by */
+		if (a->source && a->source->region) /* software asks: what was sent ahead has gone by */
 			link_offer_missed(a->dom->port, a->peer->link, a->source->region);
 	}
 	hit_count(a, is_admitted);

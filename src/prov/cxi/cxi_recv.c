@@ -336,7 +336,7 @@ void cxi_rx_take(struct cxi_rx *rx, const struct cassini_event *ev, bool late)
 		if (rx->got)
 			copy_bytes(rx->buf, ev->start, rx->got);
 		cxi_buf_release(rx->rxc, ev->start, ev->mlength);
-		rx->needs_zbp = !ev->rendezvous && !rx->rxc->is_rnr && (ev->match_bits & CXI_MB_MATCH_COMP);
+		rx->needs_zbp = cxi_wants_notice(rx->rxc, ev, true);
 	}
 	if (unlikely(ev->rendezvous)) {
 		if (ev->get_issued)
@@ -379,9 +379,7 @@ struct cxi_rx *cxi_rx_part(struct cxi_rx *owner, uint32_t rlength)
 /* There is no memory to remember the message of @ev by, which may be the last one of @owner. */
 static void part_lost(struct cxi_rx *owner, const struct cassini_event *ev, bool late)
 {
-	LOG_WARN("out of memory: the completion of a message of %u bytes is lost", ev->rlength);
-	if (late)
-		cxi_buf_release(owner->rxc, ev->start, ev->mlength);
+	cxi_rx_lose(owner->rxc, ev, late);
 	owner->ep = cxi_rx_ep(owner->rxc, ev);
 	owner->used += MIN((size_t)ev->rlength, owner->len - owner->used); /* the next one lies behind it */
 	if (ev->get_issued) { /* its Get writes to the buffer until its REPLY comes, which finds no part */

@@ -155,6 +155,17 @@ int cxi_rx_fetch(struct cxi_rx *rx);
 /** cxi_rx_tell() - It was matched, or, of alt_read, fetched. Nothing comes back. 0; -FI_EAGAIN ... */
 int cxi_rx_tell(const struct cxi_rx *rx);
 
+/** cxi_wants_notice() - Does the sender of @msg wait to hear that it was matched? */
+static inline bool cxi_wants_notice(const struct cxi_rxc *r, const struct cassini_event *msg, bool is_late)
+{
+	return is_late && !msg->rendezvous && !r->is_rnr && (msg->match_bits & CXI_MB_MATCH_COMP);
+}
+/**
+ * cxi_rx_lose() - There is no memory to remember the message @msg by, which is said; its bytes are released if it
+ * @is_late. Its sender, who might wait for ever, is told as if it had been taken.
+ */
+void cxi_rx_lose(struct cxi_rxc *r, const struct cassini_event *msg, bool is_late);
+
 /* --- cxi_ux.c: buffers and software's lists --- */
 /**
  * cxi_bufs_fill() - Post overflow (@kind 0) or request (1) buffers up to the number that FI_CXI_*_MIN_POSTED says. 0;

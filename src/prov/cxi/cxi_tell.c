@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // What the receiving side says to a sender: software's Get of a rendezvous, and notices that a message was matched or
 // fetched.
+#include <string.h>
+
+#include "base/log.h"
 #include "prov/cxi/cxi_rxc.h"
 
 static uint32_t rdzv_id(const struct cassini_event *msg)
@@ -55,4 +58,33 @@ static int notice(struct cxi_rxc *r, const struct cassini_event *msg, bool is_do
 int cxi_rx_tell(const struct cxi_rx *rx)
 {
 	return notice(rx->rxc, &rx->msg, rx->needs_done);
+}
+
+/* Of a rendezvous nothing is fetched: that ends it at its source, as it ends one that is thrown away. */
+static int fetch_nothing(struct cxi_rxc *r, const struct cassini_event *msg)
+{
+	struct cassini_cmd cmd = to_sender(msg, CASSINI_OP_GET);
+
+	if (is_alt_read(msg))
+		return notice(r, msg, true);
+	cmd.remote_offset = msg->remote_offset;
+	cmd.match_bits = cxi_sh_rdzv(rdzv_id(msg));
+	return cxi_cps_post(&r->cps, r->cmdq, &cmd);
+}
+
+void cxi_rx_lose(struct cxi_rxc *r, const struct cassini_event *msg, bool is_late)
+{
+	int ret = 0;
+
+	LOG_WARN("out of memory: a message of %u bytes is lost", msg->rlength);
+	if (is_late)
+		cxi_buf_release(r, msg->start, msg->mlength);
+	if (r->closing || !cxi_rx_portal(r, msg->dom))
+		return;
+	if (msg->rendezvous && !msg->get_issued)
+		ret = fetch_nothing(r, msg);
+	else if (cxi_wants_notice(r, msg, is_late))
+		ret = notice(r, msg, false);
+	if (ret)
+		LOG_WARN("its sender is not told: %s", strerror(-ret));
 }

@@ -236,8 +236,7 @@ static void ux_keep(struct cxi_rxc *r, const struct cassini_event *ev)
 	struct cxi_ux *ux = slab_get(&r->uxs);
 
 	if (!ux) {
-		LOG_WARN("out of memory: an unexpected message of %u bytes is lost", ev->rlength);
-		cxi_buf_release(r, ev->start, ev->mlength);
+		cxi_rx_lose(r, ev, true);
 		return;
 	}
 	ux->ev = *ev;
@@ -296,7 +295,7 @@ void cxi_ux_discard(struct cxi_rxc *r, const struct cassini_event *ev)
 	struct cxi_rx *rx = cxi_rx_new(r);
 
 	if (!rx) {
-		cxi_buf_release(r, ev->start, ev->mlength);
+		cxi_rx_lose(r, ev, true);
 		return;
 	}
 	*rx = (struct cxi_rx){.req.on_event = cxi_rx_on_event, .rxc = r, .state = RX_TAKEN, .is_discard = true,
@@ -318,8 +317,7 @@ static bool sw_give(struct cxi_rx *rx, const struct cassini_event *ev)
 	}
 	part = cxi_rx_part(rx, ev->rlength);
 	if (!part) {
-		LOG_WARN("out of memory: a message of %u bytes is lost", ev->rlength);
-		cxi_buf_release(r, ev->start, ev->mlength);
+		cxi_rx_lose(r, ev, true);
 		return true;
 	}
 	rx->unlinked = rx->len - rx->used < r->min_multi_recv;
