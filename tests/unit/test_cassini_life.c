@@ -70,6 +70,21 @@ static void life__of_an_unexpected_rendezvous(void **state)
 	tf_close();
 }
 
+/* Events tell software whose they were, for it may want to answer: as it was when the message came. */
+static void life__of_what_software_answers(void **state)
+{
+	(void)state;
+	tf_open(TF_FLOWCTRL, 32, 10);
+	tf_append_any(CASSINI_OVERFLOW, g_tf_over, 4096, 50);
+	g_tf.peer.life = 3;
+	assert_int_equal(tf_put(1, "abc", 3), CASSINI_VERDICT_LIST + CASSINI_OVERFLOW);
+	another_lives_there();
+	assert_int_equal(tf_event(CASSINI_EV_PUT, CASSINI_RC_OK).life, 3);
+	tf_append(CASSINI_PRIORITY, TF_RECV, g_tf_dst, TF_BIG, 1, 1);
+	assert_int_equal(tf_event(CASSINI_EV_PUT_OVERFLOW, CASSINI_RC_OK).life, 3);
+	tf_close();
+}
+
 /* A large Get, of a region. */
 static void life__of_a_get(void **state)
 {
@@ -192,6 +207,7 @@ int main(void)
 		cmocka_unit_test(life__of_a_put_that_software_matches),
 		cmocka_unit_test(life__of_a_rendezvous),
 		cmocka_unit_test(life__of_an_unexpected_rendezvous),
+		cmocka_unit_test(life__of_what_software_answers),
 		cmocka_unit_test(life__of_a_get),
 		cmocka_unit_test(life__of_a_get_of_a_rendezvous),
 		cmocka_unit_test(life__of_a_domain_behind_another),

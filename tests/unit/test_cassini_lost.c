@@ -595,6 +595,59 @@ static void ordered__bulk_puts_follow_each_other(void **state)
 	world_close(&w);
 }
 
+/* --- for one process only ------------------------------------------------------------------------ */
+
+/* As a receiver's software answers: whoever has that place by then hears nothing, also of what had to wait. */
+static void life__of_who_is_meant(void **state)
+{
+	static const enum cassini_opcode ops[] = {CASSINI_OP_PUT, CASSINI_OP_GET};
+	struct cassini_cmd cmd;
+	struct world w;
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(ops); i++) {
+		world_open(&w, 8, 8);
+		g_inifake.has_direct = true;
+		w.peer[1].life = 7;
+		cmd = cmd_of(&w, ops[i], 255, 8, CASSINI_CMD_SAME_LIFE);
+		cmd.life = 7;
+		assert_int_equal(cassini_post(w.cq, &cmd), 0);
+		assert_int_equal(g_inifake.sents, 1);
+		assert_int_equal(cassini_fence(w.cq), 0);
+		assert_int_equal(cassini_post(w.cq, &cmd), 0); /* waits for the first one */
+		w.peer[1].life = 8;
+		assert_int_equal(cassini_post(w.cq, &cmd), 0);
+		sent_end(0, CASSINI_RC_ENTRY_NOT_FOUND);
+		expect_event(&w, ops[i] == CASSINI_OP_GET ? CASSINI_EV_REPLY : CASSINI_EV_ACK,
+			     CASSINI_RC_ENTRY_NOT_FOUND, 8);
+		cassini_cmdq_kick(&w.dom);
+		for (int n = 0; n < 2; n++)
+			expect_event(&w, ops[i] == CASSINI_OP_GET ? CASSINI_EV_REPLY : CASSINI_EV_ACK,
+				     CASSINI_RC_UNDELIVERABLE, 8);
+		assert_int_equal(g_inifake.sents, 1);
+		assert_int_equal(g_inifake.directs, 0);
+		world_close(&w);
+	}
+}
+
+/* The link says that he has gone: another one is not tried in his place. */
+static void life__that_ends_meanwhile(void **state)
+{
+	struct cassini_cmd cmd;
+	struct world w;
+
+	(void)state;
+	world_open(&w, 8, 8);
+	cmd = cmd_of(&w, CASSINI_OP_PUT, 255, 8, CASSINI_CMD_SAME_LIFE);
+	cmd.life = w.peer[1].life;
+	g_inifake.send_rc = -ECONNREFUSED;
+	g_inifake.send_rc_cnt = 1;
+	assert_int_equal(cassini_post(w.cq, &cmd), 0);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_UNDELIVERABLE, 8);
+	assert_int_equal(g_inifake.sents, 0);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -615,6 +668,8 @@ int main(void)
 		cmocka_unit_test(local__copies_begin_above_a_frame),
 		cmocka_unit_test(rdzv__brings_nothing),
 		cmocka_unit_test(ordered__bulk_puts_follow_each_other),
+		cmocka_unit_test(life__of_who_is_meant),
+		cmocka_unit_test(life__that_ends_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

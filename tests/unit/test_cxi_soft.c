@@ -407,6 +407,65 @@ static void flow__nothing_to_take_it(void **state)
 	rig_close(&g);
 }
 
+/* --- a sender that has gone ---------------------------------------------------------------------- */
+
+/* The process that sent what software holds has gone, and another one, which is us as well, has its place. */
+static void another_lives_there(struct rig *g)
+{
+	struct cassini_dom *dom = g->ep->portal->dom[0];
+
+	lock_acquire(g->lock);
+	assert_int_equal(dom->peer_cnt, 1);
+	for (uint32_t i = 0; i <= dom->peer_mask; i++)
+		if (dom->peer_tab[i])
+			cassini_peer_gone(dom->peer_tab[i], dom->peer_tab[i]->life);
+	lock_release(g->lock);
+}
+
+/* A receive takes the message: the new one is neither asked for the rest, nor told of the match. */
+static void life__of_a_sender(void **state)
+{
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS, cmds;
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry err;
+	struct cassini_stats *stats;
+	struct rig g;
+
+	(void)state;
+	for (int is_rdzv = 0; is_rdzv < 2; is_rdzv++) {
+		rig_open_as(&g, CXI_MATCH_SOFTWARE);
+		stats = &cxi_fix_domain(&g.f)->nic->stats;
+		send_waiting(&g, is_rdzv);
+		while (!mt_unexp_cnt(&g.r->sw_unexp)) {
+			assert_int_equal(fi_cq_read(g.e.cq, NULL, 0), -FI_EAGAIN);
+			assert_true(clk_now_ns(NULL) < until);
+		}
+		another_lives_there(&g);
+		lock_acquire(g.lock);
+		cmds = stats->gets + stats->puts;
+		assert_int_equal(cxi_recv_common(g.ep, &(struct cxi_recv_args){.buf = g.in,
+									       .len = LEN,
+									       .src = FI_ADDR_UNSPEC,
+									       .context = &g.ctx,
+									       .flags = FI_COMPLETION}), 0);
+		assert_int_equal(stats->gets + stats->puts, cmds);
+		lock_release(g.lock);
+		/* the send has ended with its target, too, and may say so before */
+		entry = (struct fi_cq_tagged_entry){0};
+		err = (struct fi_cq_err_entry){0};
+		while (entry.op_context != &g.ctx && err.op_context != &g.ctx) {
+			if (fi_cq_read(g.e.cq, &entry, 1) == -FI_EAVAIL)
+				assert_int_equal(fi_cq_readerr(g.e.cq, &err, 0), 1);
+			assert_true(clk_now_ns(NULL) < until);
+		}
+		if (is_rdzv)
+			assert_int_equal(err.prov_errno, CASSINI_RC_UNDELIVERABLE);
+		else
+			assert_int_equal(entry.len, 3); /* it is whole */
+		rig_close(&g);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -418,6 +477,7 @@ int main(void)
 		cmocka_unit_test(lost__in_a_buffer_for_many),
 		cmocka_unit_test(lost__in_a_buffer_that_comes_late),
 		cmocka_unit_test(flow__nothing_to_take_it),
+		cmocka_unit_test(life__of_a_sender),
 	};
 
 	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);

@@ -256,6 +256,8 @@ struct cassini_event {
 	uint32_t initiator;     /* match id of who sent it */
 	/* bytes moved, bytes asked; ACK and REPLY: what was asked. Rendezvous: PUT the eager bytes, REPLY the rest */
 	uint32_t mlength, rlength;
+	/* target events of operations: cassini_peer_life() of who sent it, then; not of plain Puts for plain entries */
+	uint32_t life;
 	uint64_t user_ptr;      /* ACK, REPLY, SEND: of the command; target events: of the list entry */
 	uint64_t match_bits, header_data;
 	uint64_t remote_offset;
@@ -356,6 +358,8 @@ enum { /* cassini_cmd.flags */
 	CASSINI_CMD_FLUSH = 64,
 	CASSINI_CMD_HRP = 128,             /* high-rate Put: fire and forget, acknowledged by the switch */
 	CASSINI_CMD_MORE = 256,            /* more commands follow: the doorbell waits */
+	/* only to the process that cmd.life names: none goes to the next one at its place, and it ends UNDELIVERABLE */
+	CASSINI_CMD_SAME_LIFE = 1024,
 	/* the adapter's own: the first one after a lossless PTE held its sender back */
 	CASSINI_CMD_AGAIN = 512,
 };
@@ -376,7 +380,10 @@ struct cassini_cmd {
 	 * RENDEZVOUS_PUT: bytes sent now; id; the rest is fetched by the target from pid_idx 255 of cmd.dom with
 	 * get_bits
 	 */
-	uint32_t eager_length;
+	union {
+		uint32_t eager_length;
+		uint32_t life;             /* SAME_LIFE, of all others */
+	};
 	uint8_t rendezvous_id;
 	uint64_t get_bits;
 	/* ATOMIC, FETCHING_ATOMIC: request_len is the type's size */

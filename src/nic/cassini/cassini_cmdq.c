@@ -74,8 +74,8 @@ static const char *fault_of(const struct cassini_cmd *cmd)
 		return "HRP is for restricted Puts and atomics";
 	switch ((enum cassini_opcode)cmd->opcode) {
 	case CASSINI_OP_RENDEZVOUS_PUT:
-		if (cmd->flags & CASSINI_CMD_RESTRICTED)
-			return "a rendezvous cannot be restricted";
+		if (cmd->flags & (CASSINI_CMD_RESTRICTED | CASSINI_CMD_SAME_LIFE))
+			return "a rendezvous cannot be restricted, or for one life only";
 		if (cmd->eager_length > cmd->request_len || cmd->eager_length > CASSINI_FRAME_DATA)
 			return "eager_length above request_len or a frame";
 		/* fall through */
@@ -108,11 +108,11 @@ __attribute__((noinline)) int cassini_cmd_check(const struct cassini_cmdq *cq, c
 	return 0;
 }
 
-/* The commands that come by the million need no more than this. */
+/* The commands that come by the million need no more than this; what is for one life only is looked at later. */
 static inline bool is_valid_put(const struct cassini_cmdq *cq, const struct cassini_cmd *cmd)
 {
-	return cmd->opcode == CASSINI_OP_PUT && !(cmd->flags & CASSINI_CMD_HRP) && cmd->pid < CASSINI_PID_CNT &&
-	       cmd->nic <= CASSINI_NIC_MAX &&
+	return cmd->opcode == CASSINI_OP_PUT && !(cmd->flags & (CASSINI_CMD_HRP | CASSINI_CMD_SAME_LIFE)) &&
+	       cmd->pid < CASSINI_PID_CNT && cmd->nic <= CASSINI_NIC_MAX &&
 	       (!(cmd->flags & CASSINI_CMD_INLINE) || cmd->request_len <= CASSINI_IDC_MAX) &&
 	       (cmd->local_addr || !cmd->request_len) && !cmd->dom->closing && cmd->dom->vni == cq->cp->vni;
 }

@@ -96,6 +96,7 @@ static void event_put(const struct cassini_op *op, uint8_t type, uint8_t rc, uin
 		.initiator = 0,
 		.mlength = op->cmd.request_len,
 		.rlength = op->cmd.request_len,
+		.life = 0,
 		.user_ptr = op->cmd.user_ptr,
 		.match_bits = 0,
 		.header_data = 0,
@@ -350,6 +351,12 @@ static void unsend(struct cassini_op *op)
 	memory_close(op);
 }
 
+/* It says for whom it is, and that one has gone. */
+static bool is_for_another(const struct cassini_op *op)
+{
+	return op->cmd.flags & CASSINI_CMD_SAME_LIFE && op->cmd.life != op->peer->life;
+}
+
 /*
  * The link answered @rc in place of taking @op. When it says that the peer is gone, once more: another process may have
  * that address by now.
@@ -363,7 +370,7 @@ static __attribute__((cold, noinline)) int send_failed(struct cassini_op *op, in
 	if (rc == -EAGAIN)
 		return rc;
 	cassini_peer_gone(peer, op->life);
-	if (!cassini_peer_get(op->cmd.dom, peer->nic, peer->pid, &peer)) {
+	if (!is_for_another(op) && !cassini_peer_get(op->cmd.dom, peer->nic, peer->pid, &peer)) {
 		rc = try_send(op);
 		if (!rc)
 			return 0;
@@ -385,7 +392,8 @@ int cassini_ini_start(struct cassini_op *op)
 	bool is_first;
 	int rc;
 
-	if (unlikely(!peer->link) && cassini_peer_get(op->cmd.dom, peer->nic, peer->pid, &peer)) {
+	if (unlikely(is_for_another(op)) ||
+	    (unlikely(!peer->link) && cassini_peer_get(op->cmd.dom, peer->nic, peer->pid, &peer))) {
 		cassini_ini_drop(op, CASSINI_RC_UNDELIVERABLE);
 		return 0;
 	}

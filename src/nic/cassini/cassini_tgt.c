@@ -97,6 +97,7 @@ FOLDED void event_fill(struct arrival *a, bool is_admitted)
 		.initiator = pkt->initiator,
 		.mlength = a->hit.mlength,
 		.rlength = pkt->request_len,
+		.life = is_admitted ? 0 : a->peer->life,
 		.user_ptr = a->hit.le->user_ptr,
 		.match_bits = pkt->match_bits,
 		.header_data = pkt->header_data,

@@ -16,15 +16,17 @@ static bool is_alt_read(const struct cassini_event *msg)
 	return msg->match_bits & CXI_MB_ALT_READ;
 }
 
-/* A command to the sender of @msg, by the Domain that it arrived at. */
+/* A command to the sender of @msg, by the Domain that it arrived at: not to who has its place when that one is gone. */
 static struct cassini_cmd to_sender(const struct cassini_event *msg, enum cassini_opcode opcode)
 {
 	return (struct cassini_cmd){
 		.opcode = (uint8_t)opcode,
+		.flags = CASSINI_CMD_SAME_LIFE,
 		.pid_idx = CXI_IDX_SHARED,
 		.pid = (uint16_t)CASSINI_MATCH_ID_PID(msg->initiator),
 		.nic = CASSINI_MATCH_ID_NIC(msg->initiator),
 		.dom = msg->dom,
+		.life = msg->life,
 	};
 }
 
@@ -33,7 +35,7 @@ int cxi_rx_fetch(struct cxi_rx *rx)
 	struct cassini_cmd cmd = to_sender(&rx->msg, CASSINI_OP_GET);
 
 	if (is_alt_read(&rx->msg)) {
-		cmd.flags = CASSINI_CMD_RESTRICTED;
+		cmd.flags |= CASSINI_CMD_RESTRICTED;
 		cmd.pid_idx = CXI_IDX_ALT;
 	}
 	cmd.request_len = rx->get_len;
