@@ -270,10 +270,16 @@ static inline uint64_t lane_word(const struct lane_rx *rx)
 	return atomic_load_explicit((_Atomic uint64_t *)(void *)rx->next, memory_order_acquire);
 }
 
-/** lane_has() - Is there something to look at? lane_look() may find that it is nonsense. */
+/** lane_is_next() - Is @word, of lane_word(), of something to look at? lane_look() may find that it is nonsense. */
+static inline bool lane_is_next(const struct lane_rx *rx, uint64_t word)
+{
+	return word >> LANE_LAP_SHIFT == rx->lap;
+}
+
+/** lane_has() - Is there something to look at? */
 static inline bool lane_has(const struct lane_rx *rx)
 {
-	return lane_word(rx) >> LANE_LAP_SHIFT == rx->lap;
+	return lane_is_next(rx, lane_word(rx));
 }
 
 /** lane_is_usual() - Does @word begin a message of one slot, of the kind that mostly comes here? */

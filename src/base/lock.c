@@ -22,7 +22,7 @@ static inline void cpu_relax(void)
 static bool spin_try(struct lock *l)
 {
 	for (int i = 0; i < SPIN_POLLS; i++) {
-		if (!atomic_load_explicit(&l->held, memory_order_relaxed) && lock_try(l))
+		if (atomic_load_explicit(&l->state, memory_order_relaxed) != LOCK_HELD && lock_try(l))
 			return true;
 		cpu_relax();
 	}

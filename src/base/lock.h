@@ -10,8 +10,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum lock_state {
+	LOCK_FREE,
+	LOCK_HELD,
+	LOCK_CALM, /* free, and its last holder has changed nothing that it guards: base/calm.h */
+};
+
 struct lock {
-	_Atomic uint32_t held;
+	_Atomic uint32_t state; /* enum lock_state */
 	_Atomic uint32_t wanted; /* threads that have waited for a while */
 #ifndef NDEBUG
 	_Atomic uintptr_t owner; /* address of a thread-local of the holder; 0 = nobody */
@@ -21,15 +27,22 @@ struct lock {
 void lock_contended(struct lock *l);
 uintptr_t lock_self(void);
 
-static inline bool lock_try(struct lock *l)
+/** lock_take() - A try that tells more. Return: LOCK_HELD: by somebody else; else it is ours, and was in this state. */
+static inline uint32_t lock_take(struct lock *l)
 {
 	/* acquire; pairs with the release in lock_release() */
-	if (atomic_exchange_explicit(&l->held, 1, memory_order_acquire))
-		return false;
+	uint32_t was = atomic_exchange_explicit(&l->state, LOCK_HELD, memory_order_acquire);
+
 #ifndef NDEBUG
-	atomic_store_explicit(&l->owner, lock_self(), memory_order_relaxed);
+	if (was != LOCK_HELD)
+		atomic_store_explicit(&l->owner, lock_self(), memory_order_relaxed);
 #endif
-	return true;
+	return was;
+}
+
+static inline bool lock_try(struct lock *l)
+{
+	return lock_take(l) != LOCK_HELD;
 }
 
 static inline void lock_acquire(struct lock *l)
@@ -38,12 +51,23 @@ static inline void lock_acquire(struct lock *l)
 		lock_contended(l);
 }
 
-static inline void lock_release(struct lock *l)
+static inline void lock_release_as(struct lock *l, enum lock_state state)
 {
 #ifndef NDEBUG
 	atomic_store_explicit(&l->owner, 0, memory_order_relaxed);
 #endif
-	atomic_store_explicit(&l->held, 0, memory_order_release);
+	atomic_store_explicit(&l->state, state, memory_order_release);
+}
+
+static inline void lock_release(struct lock *l)
+{
+	lock_release_as(l, LOCK_FREE);
+}
+
+/** lock_release_calm() - The same, and the next holder may know that this one has changed nothing. */
+static inline void lock_release_calm(struct lock *l)
+{
+	lock_release_as(l, LOCK_CALM);
 }
 
 #define LOCK_TRIES 4

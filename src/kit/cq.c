@@ -169,16 +169,40 @@ void kit_cq_strand(struct kit_cq *cq, int err)
 		kit_cq_wake(cq);
 }
 
+/* Ends a read that had nothing to find. Lock not held any more. */
+static inline ssize_t idle(struct kit_domain *d)
+{
+	if (d->idle)
+		d->idle(d);
+	return -FI_EAGAIN;
+}
+
+/* @cq has found nothing: opens the gate for its next reads, if it does so repeatedly. Return: it is open. */
+static bool calm_open(struct kit_cq *cq)
+{
+	struct kit_domain *d = cq->domain;
+	struct kit_ep *ep = cq->ep_cnt == 1 && d->calm_cq == cq ? cq->eps[0] : NULL;
+	uint32_t passed = calm_begin(&d->calm);
+
+	d->calm_cq = cq;
+	return calm_end(&d->calm, ep && ep->calm && ep->calm(ep, &d->calm, passed));
+}
+
 /* Ends a read that took nothing. @events: of its progress pass. */
 static __attribute__((noinline)) ssize_t found_nothing(struct kit_cq *cq, int events)
 {
 	struct kit_domain *d = cq->domain;
 	ssize_t ret = nothing_taken(cq);
 
-	lock_release(&d->lock);
-	if (!events && d->idle && ret == -FI_EAGAIN)
-		d->idle(d);
-	return ret;
+	if (events || ret != -FI_EAGAIN) {
+		lock_release(&d->lock);
+		return ret;
+	}
+	if (calm_open(cq))
+		lock_release_calm(&d->lock);
+	else
+		lock_release(&d->lock);
+	return idle(d);
 }
 
 #define UNDRIVEN_MAX 8 /* reads in a row that hand out what is there, without progress */
@@ -255,9 +279,17 @@ static inline __attribute__((always_inline)) ssize_t read_entries(struct fid_cq 
 								  fi_addr_t *src)
 {
 	struct kit_cq *cq = to_cq(fid);
+	struct kit_domain *d = cq->domain;
+	uint32_t was = unlikely(!*d->fork_mark) ? LOCK_HELD : lock_take(&d->lock);
 
-	if (unlikely(!*cq->domain->fork_mark || !lock_try(&cq->domain->lock)))
-		return read_late(cq, buf, count, src);
+	if (unlikely(was != LOCK_FREE)) {
+		if (was == LOCK_HELD)
+			return read_late(cq, buf, count, src);
+		if (d->calm_cq == cq && calm_holds(&d->calm)) {
+			lock_release_calm(&d->lock);
+			return idle(d);
+		}
+	}
 	return read_locked(cq, buf, count, src);
 }
 

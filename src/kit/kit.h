@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "base/base.h" /* before <rdma/...>, which defines container_of only if nobody has */
+#include "base/calm.h"
 #include "base/lock.h"
 #include "base/slab.h"
 
@@ -197,6 +198,8 @@ struct kit_domain {
 	struct lock lock;
 	_Atomic int refs;
 	uint32_t api_version;
+	struct calm calm;       /* open while @lock is LOCK_CALM: for reads of @calm_cq */
+	struct kit_cq *calm_cq; /* whose read was the last to find nothing */
 	uint64_t caps;          /* info->caps at fi_domain */
 	uint64_t mr_mode;       /* as negotiated */
 	enum fi_threading threading;
@@ -500,6 +503,12 @@ struct kit_ep {
 	 * wait_fd.
 	 */
 	int (*wait_arm)(struct kit_ep *ep);
+	/*
+	 * provider, optional (NULL), after a progress() that found nothing, in the same hold of the lock: tells @c what
+	 * will change before there is anything for the next one. @passed: polls that have passed by @c since it was
+	 * told last. Return: false: the next one has to ask for more.
+	 */
+	bool (*calm)(struct kit_ep *ep, struct calm *c, uint32_t passed);
 	uint32_t late_told;       /* for LOG_FEW(): operations that failed after their end */
 	uint32_t late_cnt;        /* they are counted, and */
 	int late_errno;           /* this is the provider's code of the last */

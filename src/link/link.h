@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 
 #include "base/base.h"
+#include "base/calm.h"
 #include "base/clock.h"
 #include "base/lock.h"
 #include "base/quota.h"
@@ -205,6 +206,12 @@ int link_port_set_nonce(struct link_port *p, uint32_t nonce);
 const struct link_addr *link_port_addr(const struct link_port *p);
 /** link_poll() - Receive, acknowledge, retransmit, complete. Return: number of events handled, 0 = idle. */
 int link_poll(struct link_port *p);
+/**
+ * link_calm() - After a link_poll() that found nothing, in the same hold of the lock: tells @c which words will change
+ * when there is something for the next one. @passed: polls that have passed by @c since it was told last.
+ * Return: false: the next one has more to ask.
+ */
+bool link_calm(struct link_port *p, struct calm *c, uint32_t passed);
 /** link_next_deadline() - ns (node's clock) at which link_poll() must run again even if nothing arrives; CLK_NEVER. */
 uint64_t link_next_deadline(struct link_port *p);
 

@@ -417,6 +417,12 @@ int link_wait_fd(struct link_port *p)
 	return -ENOTSUP;
 }
 
+bool link_calm(struct link_port *p, struct calm *c, uint32_t passed)
+{
+	(void)p, (void)c, (void)passed;
+	return false;
+}
+
 int link_arm(struct link_port *p)
 {
 	return 0;

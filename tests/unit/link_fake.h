@@ -17,7 +17,7 @@ struct fake_shm_send {
 
 static struct {
 	int attach_rc; /* of shm_peer_attach() */
-	uint32_t attached, detached, shm_sends, shm_polls, shm_timers, shm_armed, shm_disarms;
+	uint32_t attached, detached, shm_sends, shm_polls, shm_passed, shm_timers, shm_armed, shm_disarms;
 	int shm_arm_rc;
 	struct fake_shm_send last_shm;
 	int (*on_shm_poll)(void); /* what shm_poll() returns */
@@ -175,6 +175,12 @@ int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt)
 	(void)sp, (void)iov, (void)iov_cnt;
 	fake.shm_sends++;
 	return 0;
+}
+
+bool shm_calm(struct shm_port *s, struct calm *c, uint32_t passed)
+{
+	fake.shm_passed += passed;
+	return true;
 }
 
 int shm_poll(struct shm_port *s, int budget)

@@ -553,7 +553,7 @@ static void procs__race_shared(void **state)
 #define NOBODY 65534
 
 /* A socket that listens at the @nr-th name of the lock of user @uid. */
-static int lock_take(unsigned uid, int nr)
+static int lock_name_take(unsigned uid, int nr)
 {
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 	int n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "sf-hfi-lock-%u-%d", uid, nr);
@@ -589,7 +589,7 @@ static pid_t trickster(struct board *b, enum trick trick, unsigned uid)
 			_exit(6);
 	} else if (trick == TRICK_LOCK) {
 		for (int i = 0; i < (uid == own ? 1 : 7); i++)
-			lock_take(own, i);
+			lock_name_take(own, i);
 	} else if (trick == TRICK_MUTE) { /* has the name, and never says whose it is */
 		int n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "sf-hfi-lock-%u-0", own);
 
@@ -720,7 +720,7 @@ static void procs__lock_waits(void **state)
 	pid = fork();
 	assert_true(pid >= 0);
 	if (!pid) {
-		lock_take(getuid(), 0);
+		lock_name_take(getuid(), 0);
 		atomic_store(&b->opened, 1);
 		nanosleep(&nap, NULL);
 		atomic_store(&b->is_unlocked, 1);

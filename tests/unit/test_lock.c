@@ -29,6 +29,22 @@ static void lock_try__refuses_a_held_lock(void **state)
 	lock_release(&l);
 }
 
+static void lock_take__tells_what_its_last_holder_said(void **state)
+{
+	struct lock l = {0};
+
+	assert_int_equal(lock_take(&l), LOCK_FREE);
+	assert_int_equal(lock_take(&l), LOCK_HELD);
+	lock_release_calm(&l);
+	assert_int_equal(lock_take(&l), LOCK_CALM);
+	assert_false(lock_try(&l));
+	lock_release_calm(&l);
+	lock_acquire(&l); /* somebody who may change something */
+	lock_release(&l);
+	assert_int_equal(lock_take(&l), LOCK_FREE);
+	lock_release(&l);
+}
+
 static void *store_self(void *arg)
 {
 	*(uintptr_t *)arg = lock_self();
@@ -107,6 +123,7 @@ static void lock_contended__outwaits_a_slow_holder(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lock_take__tells_what_its_last_holder_said),
 		cmocka_unit_test(lock_try__refuses_a_held_lock),
 		cmocka_unit_test(lock_self__names_the_thread),
 		cmocka_unit_test(lock_acquire__excludes_other_threads),

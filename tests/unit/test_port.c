@@ -384,6 +384,38 @@ static void poll__timers_and_bulk(void **state)
 	assert_int_equal(fake.bulk_polls, 3); /* the one that found out */
 }
 
+/* What a poll asks for shuts the gate, and polls that pass by it count as polls. */
+static void calm__shut_by_what_is_due(void **state)
+{
+	uint32_t ticks = fake.shm_timers;
+	struct calm c = {0};
+
+	(void)state;
+	link_poll(port);
+	port->rest_due = 0;
+	calm_begin(&c);
+	assert_true(link_calm(port, &c, 0));
+	port->bulk_due = true;
+	assert_false(link_calm(port, &c, 0));
+	port->bulk_due = false;
+	port->net_look = true; /* the adapter's thread has seen something there */
+	assert_false(link_calm(port, &c, 0));
+	port->net_look = false;
+	port->armed |= PORT_ARM_AGENT; /* or sleeps */
+	assert_false(link_calm(port, &c, 0));
+	port->armed &= (uint8_t)~PORT_ARM_AGENT;
+	atomic_store(&node->armed, 1);
+	assert_false(link_calm(port, &c, 0));
+	atomic_store(&node->armed, 0);
+	for (int i = 0; i < 20; i++) {
+		link_poll(port);
+		port->rest_due = 0;
+		assert_true(link_calm(port, &c, CALM_ROW - 1));
+	}
+	assert_int_equal(fake.shm_passed, 20 * (CALM_ROW - 1));
+	assert_in_range(fake.shm_timers - ticks, 9, 11);
+}
+
 #define MOVES	     10
 #define MAKE_UP_IDLE (50 * NS_PER_US) /* less than MAKE_UP_IDLE_NS */
 
@@ -623,6 +655,7 @@ int main(void)
 		T_(poll__flushes_what_is_due),
 		T_(poll__work_resets_idle_count),
 		T_(poll__timers_and_bulk),
+		T_(calm__shut_by_what_is_due),
 		T_(poll__makes_up_for_a_pause),
 		T_(poll__by_the_agent),
 		T_(arm__outlasts_polls),

@@ -123,11 +123,75 @@ static void look__soon_again_after_frames(void **state)
 	}
 }
 
+/* A poll of a that finds nothing. Return: what it tells opens the gate. */
+static bool calm(struct calm *c)
+{
+	assert_int_equal(shm_poll(a->s, 64), 0);
+	c->polls = &a->node.poll_epoch;
+	calm_begin(c);
+	return calm_end(c, shm_calm(a->s, c, 0));
+}
+
+/* Does the gate hold, until a peer writes, and does a poll find that? */
+static void assert_calm_until(struct fake *f, const struct link_addr *to, size_t len)
+{
+	static const uint8_t bytes[256];
+	struct calm c = {0};
+
+	assert_true(calm(&c));
+	assert_true(calm_holds(&c));
+	assert_true(calm_holds(&c));
+	assert_int_equal(fake_send(f, to, bytes, len, NULL), 0);
+	assert_false(calm_holds(&c));
+	assert_int_equal(shm_poll(a->s, 64), 1);
+}
+
+static void calm__ends_with_what_a_peer_writes(void **state)
+{
+	struct fake other;
+	struct calm c = {0};
+
+	fake_poll(a);
+	assert_calm_until(b, &to_a, 4);
+	assert_calm_until(b, &to_a, 100);
+	assert_false(calm(&c)); /* of such a message each poll fetches the second line ahead */
+	assert_int_equal(fake_send(b, &to_a, &x, 4, NULL), 0);
+	assert_int_equal(shm_poll(a->s, 64), 1);
+	open_port(&other, 300);
+	assert_calm_until(&other, &to_a, 4); /* it opens a lane, or comes through the shared one */
+	assert_calm_until(&other, &to_a, 4); /* two lanes, of which each counts */
+	assert_calm_until(b, &to_a, 4);
+	fake_close(&other);
+}
+
+/* Whoever waits for a frame's end has the looks at the peer's head come when they are due. */
+static void calm__no_longer_than_until_the_next_look(void **state)
+{
+	struct calm c = {0};
+	uint32_t polls = 0, passed;
+
+	fake_poll(a);
+	pingpong(100, 40); /* it looks late */
+	assert_int_equal(fake_send(a, &to_b, &x, 4, &x), 0);
+	assert_true(calm(&c));
+	assert_true(shm_poll(b->s, 64) >= 1);
+	for (uint32_t before = a->sent_cnt; a->sent_cnt == before && polls < 1000; polls++) {
+		if (!calm_holds(&c)) {
+			shm_poll(a->s, 64);
+			passed = calm_begin(&c);
+			calm_end(&c, shm_calm(a->s, &c, passed));
+		}
+	}
+	assert_in_range(polls, 1, 80);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(look__none_where_nobody_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(look__soon_where_somebody_waits, setup, teardown),
+		cmocka_unit_test_setup_teardown(calm__ends_with_what_a_peer_writes, setup, teardown),
+		cmocka_unit_test_setup_teardown(calm__no_longer_than_until_the_next_look, setup, teardown),
 		cmocka_unit_test_setup_teardown(look__soon_again_after_frames, setup, teardown),
 	};
 

@@ -357,6 +357,8 @@ bool shm_has_lane(const struct shm_peer *sp);
 int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt);
 /** shm_poll() - Frames, datagrams, refusals and completions, as port_up says. Return: events. */
 int shm_poll(struct shm_port *s, int budget);
+/** shm_calm() - link_calm() of what shm_poll() asks for. */
+bool shm_calm(struct shm_port *s, struct calm *c, uint32_t passed);
 uint64_t shm_next_deadline(struct shm_port *s);
 /** shm_timer() - Liveness of peers we wait for; idle lanes given back. Called at least every 100 ms while polled. */
 void shm_timer(struct shm_port *s, uint64_t now_ns);

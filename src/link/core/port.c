@@ -259,6 +259,20 @@ inline __attribute__((always_inline)) int link_poll(struct link_port *p)
 	return got;
 }
 
+bool link_calm(struct link_port *p, struct calm *c, uint32_t passed)
+{
+	struct link_node *n = p->node;
+
+	lock_assert_held(n->lock);
+	c->polls = &n->poll_epoch;
+	if (p->polls % PORT_TICK_POLLS + passed >= PORT_TICK_POLLS) /* the next poll has the tick that passed */
+		p->polls |= PORT_TICK_POLLS - 1;
+	else
+		p->polls += passed;
+	return p->shm && !p->rest_due && !(p->armed & PORT_ARM_POLL) &&
+	       !atomic_load_explicit(&n->armed, memory_order_relaxed) && shm_calm(p->shm, c, passed);
+}
+
 uint64_t link_next_deadline(struct link_port *p)
 {
 	uint64_t at = CLK_NEVER;

@@ -155,8 +155,13 @@ struct shm_hdr {
 	_Alignas(CACHE_LINE) _Atomic uint32_t state;
 	_Alignas(CACHE_LINE) _Atomic uint32_t epoch; /* moves while the owner polls */
 	_Atomic uint32_t stage_grans;		     /* size of the owner's arena; 0 = none yet */
-	_Alignas(CACHE_LINE) _Atomic uint32_t lane_gen; /* by senders: a descriptor has changed */
-	_Atomic uint32_t lane_hwm;			/* by senders: descriptors ever used */
+	union {
+		struct {
+			_Alignas(CACHE_LINE) _Atomic uint32_t lane_gen; /* by senders: a descriptor has changed */
+			_Atomic uint32_t lane_hwm;			/* by senders: descriptors ever used */
+		};
+		_Atomic uint64_t lanes; /* both */
+	};
 	_Atomic uint32_t lanes_wanted;			/* by senders: one found no lane */
 	_Atomic uint32_t shared_top;			/* by senders: shared lanes after the first ever used */
 	_Atomic uint32_t told;				/* by peers: SHM_TOLD_*, look at the list */

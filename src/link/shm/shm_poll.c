@@ -480,3 +480,41 @@ inline __attribute__((always_inline)) int shm_poll(struct shm_port *s, int budge
 		atomic_store_explicit(&h->epoch, s->pass, memory_order_relaxed);
 	return n;
 }
+
+/* Nothing is in @lane, and its last message was no longer than a line: each poll fetches the others ahead. */
+static bool lane_calm(const struct lane_rx *lane, struct calm *c)
+{
+	uint64_t word = lane_word(lane);
+
+	if (lane->cur > 1 || lane_is_next(lane, word))
+		return false;
+	calm_watch(c, (const _Atomic uint64_t *)(const void *)lane->next, word);
+	return true;
+}
+
+bool shm_calm(struct shm_port *s, struct calm *c, uint32_t passed)
+{
+	struct shm_hdr *h = s->seg->hdr;
+	uint64_t lanes = atomic_load_explicit(&h->lanes, memory_order_relaxed);
+
+	s->pass += passed;
+	atomic_store_explicit(&h->epoch, s->pass, memory_order_relaxed); /* the sign of life of these polls */
+	if (s->in_poll || s->ends || s->shared_due || s->has_ready || s->rx_cnt > SHM_SWEEP_MAX)
+		return false;
+	if (s->busy) { /* until the next look, see is_look_due() */
+		if (s->outstanding > SHM_LOOK_STREAM)
+			return false;
+		s->idle += passed;
+		calm_last(c, (int32_t)(s->look_at - s->idle) - 1);
+	}
+	calm_watch(c, &h->lanes, lanes);
+	if (atomic_load_explicit(&h->lane_gen, memory_order_relaxed) != s->gen_seen || !lane_calm(&s->shared[0], c))
+		return false;
+	for (uint32_t i = 0; i < s->rx_cnt; i++) {
+		const struct shm_rx *rx = s->rx[i];
+
+		if (rx->is_wake_due || rx->is_closing || rx->lane.broken || !lane_calm(&rx->lane, c))
+			return false;
+	}
+	return true;
+}

@@ -29,6 +29,7 @@
  * Source of names, limits and numbers: doc/facts/cxi.md#objects-of-the-adapter, #numbers-of-the-adapter.
  */
 
+struct calm; /* base/calm.h */
 struct cassini;
 struct cassini_lni;
 struct cassini_cp;
@@ -214,6 +215,8 @@ int cassini_dom_poll(struct cassini_dom *dom);
  * answers come from another one. Of a peer that a command went to; sends nothing.
  */
 uint32_t cassini_peer_life(struct cassini_dom *dom, uint32_t nic, uint16_t pid);
+/** cassini_dom_calm() - After a cassini_dom_poll() that found nothing: as link_calm(). */
+bool cassini_dom_calm(struct cassini_dom *dom, struct calm *c, uint32_t passed);
 /**
  * cassini_dom_wait_fd() - Readable while cassini_dom_poll() may have work, after cassini_dom_arm(). -ENOTSUP in a
  * world of its own.

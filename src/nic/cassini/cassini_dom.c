@@ -567,6 +567,11 @@ int cassini_dom_poll(struct cassini_dom *dom)
 	return n;
 }
 
+bool cassini_dom_calm(struct cassini_dom *dom, struct calm *c, uint32_t passed)
+{
+	return !dom->is_polling && !is_wanted(dom) && link_calm(dom->port, c, passed);
+}
+
 bool cassini_dom_is_polled(const struct cassini_dom *dom)
 {
 	return dom->is_polling;

@@ -22,6 +22,7 @@
  * pair); a destination is resolved once into a struct efanic_dst (what a work request's AH + QPN + Q_Key name).
  */
 
+struct calm; /* base/calm.h */
 struct efanic;
 struct efanic_qp;
 struct efanic_mr;
@@ -333,6 +334,8 @@ bool efanic_refuse(struct efanic_qp *qp);
  * Return: number of events, 0 = idle.
  */
 int efanic_poll(struct efanic_qp *qp);
+/** efanic_calm() - After one that found nothing: as link_calm(). */
+bool efanic_calm(const struct efanic_qp *qp, struct calm *c, uint32_t passed);
 /** efanic_wait_fd() - Readable when efanic_poll() may have work, after efanic_arm(). -ENOTSUP in a world of its own. */
 int efanic_wait_fd(struct efanic_qp *qp);
 /** efanic_arm() - About to sleep on efanic_wait_fd(). Return: 0 sleep; -EAGAIN there is work. */

@@ -421,6 +421,11 @@ int efanic_poll(struct efanic_qp *qp)
 	return n;
 }
 
+bool efanic_calm(const struct efanic_qp *qp, struct calm *c, uint32_t passed)
+{
+	return !qp->attn && link_calm(qp->port, c, passed);
+}
+
 int efanic_wait_fd(struct efanic_qp *qp)
 {
 	lock_assert_held(qp->nic->lock);

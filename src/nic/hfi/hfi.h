@@ -36,6 +36,7 @@
  * carry the flow key of a pair of contexts.
  */
 
+struct calm; /* base/calm.h */
 struct hfi;
 struct hfi_ctxt;
 struct hfi_dst;
@@ -243,6 +244,8 @@ const struct hfi_ctxt_info *hfi_ctxt_info(const struct hfi_ctxt *c);
  * Return: events, 0 = idle.
  */
 int hfi_ctxt_poll(struct hfi_ctxt *c);
+/** hfi_ctxt_calm() - After one that found nothing: as link_calm(). */
+bool hfi_ctxt_calm(struct hfi_ctxt *c, struct calm *calm, uint32_t passed);
 /** hfi_ctxt_is_polled() - Has somebody let go of the lock in the middle of that? */
 bool hfi_ctxt_is_polled(const struct hfi_ctxt *c);
 /**

@@ -197,6 +197,12 @@ int hfi_ctxt_poll(struct hfi_ctxt *c)
 	return n;
 }
 
+bool hfi_ctxt_calm(struct hfi_ctxt *c, struct calm *calm, uint32_t passed)
+{
+	return !c->is_polling && !c->is_closing && !c->parked && c->sdma.head == SDMA_NONE &&
+	       link_calm(c->claim.port, calm, passed);
+}
+
 int hfi_ctxt_wait_fd(struct hfi_ctxt *c)
 {
 	lock_assert_held(c->hfi->lock);

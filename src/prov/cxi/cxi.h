@@ -285,6 +285,8 @@ void cxi_portal_settle(const struct cxi_portal *p);
 void cxi_eq_settle(struct cxi_domain *d, const struct cassini_eq *eq);
 /** cxi_portal_timers() - Retries that are due, now and not at one of some polls. Return: events. */
 int cxi_portal_timers(struct cxi_portal *p);
+/** cxi_portal_calm() - kit_ep.calm() of an endpoint with @p. */
+bool cxi_portal_calm(struct cxi_portal *p, struct calm *c, uint32_t passed);
 /** cxi_portal_serve() - The same for a caller who comes seldom. */
 int cxi_portal_serve(struct cxi_portal *p);
 /** cxi_portal_eqs() - Contexts have come or gone. */

@@ -22,6 +22,13 @@ int cxi_ep_progress(struct kit_ep *kep)
 	return likely(kep->enabled) ? cxi_portal_progress(ep->portal) : 0;
 }
 
+static bool calm(struct kit_ep *kep, struct calm *c, uint32_t passed)
+{
+	struct cxi_ep *ep = container_of(kep, struct cxi_ep, kit);
+
+	return kep->enabled && cxi_portal_calm(ep->portal, c, passed);
+}
+
 /* One for each VNI. */
 int cxi_ep_wait_fd(struct kit_ep *kep, unsigned i)
 {
@@ -487,6 +494,7 @@ int cxi_ep_init(struct cxi_ep *ep, struct cxi_domain *d, enum cxi_ep_kind kind, 
 	lock_release(&d->kit.lock);
 	ep->kit.wait_fd = cxi_ep_wait_fd;
 	ep->kit.wait_arm = cxi_ep_wait_arm;
+	ep->kit.calm = calm;
 	ep->kit.fid.ops = &ep_ops;
 	ep->kit.fid.cm = &ep_cm_ops;
 	return 0;

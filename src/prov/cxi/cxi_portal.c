@@ -181,6 +181,12 @@ int cxi_portal_progress(struct cxi_portal *p)
 	return likely(p->timer_skip < TIMER_SKIP) ? n : n + cxi_portal_timers(p);
 }
 
+bool cxi_portal_calm(struct cxi_portal *p, struct calm *c, uint32_t passed)
+{
+	p->timer_skip += TIMER_IDLE * passed;
+	return p->dom_cnt == 1 && !cassini_eq_ready(p->domain->lni) && cassini_dom_calm(p->dom[0], c, passed);
+}
+
 int cxi_portal_serve(struct cxi_portal *p)
 {
 	p->timer_skip = TIMER_SKIP;

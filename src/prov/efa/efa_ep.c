@@ -53,6 +53,15 @@ int efa_ep_progress(struct kit_ep *kep)
 	return unlikely(--ep->watch_skip < 0 || ep->is_busy) ? progress_rest(ep, events) : events;
 }
 
+/* What a progress pass asks for beside the adapter's poll. */
+static bool calm(struct kit_ep *kep, struct calm *c, uint32_t passed)
+{
+	struct efa_ep *ep = container_of(kep, struct efa_ep, kit);
+
+	ep->watch_skip -= (int32_t)passed;
+	return kep->enabled && !ep->is_busy && efanic_calm(ep->qp, c, passed);
+}
+
 static int progress_none(struct kit_ep *kep)
 {
 	return 0;
@@ -371,6 +380,7 @@ int efa_ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep *
 	set_enabled(ep, false);
 	ep->kit.wait_fd = wait_fd;
 	ep->kit.wait_arm = wait_arm;
+	ep->kit.calm = calm;
 	ep->kit.is_driven = !d->auto_progress;
 	ret = kit_srx_init(&ep->srx, &ep->kit, &srx_ops, 0, (uint32_t)info->rx_attr->size,
 			   info->caps & FI_DIRECTED_RECV);

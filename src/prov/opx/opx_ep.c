@@ -53,6 +53,15 @@ int opx_ep_progress(struct kit_ep *kep)
 	return opx_ep_drive(ep);
 }
 
+/* Not beside a thread of progress, which counts how often it is driven. */
+static bool calm(struct kit_ep *kep, struct calm *c, uint32_t passed)
+{
+	struct opx_ep *ep = container_of(kep, struct opx_ep, kit);
+
+	return kep->enabled && kep->is_driven && TAILQ_EMPTY(&ep->pump) && TAILQ_EMPTY(&ep->copies) &&
+	       !ep->need_doorbell && opx_rel_next_ns(ep->rel) == CLK_NEVER && hfi_ctxt_calm(ep->hw, c, passed);
+}
+
 int opx_ep_drive(struct opx_ep *ep)
 {
 	int events;
@@ -360,6 +369,7 @@ int opx_ep_init(struct opx_ep *ep, struct opx_domain *d, struct fi_info *info, v
 	ep->srx.multi_whole = true;
 	ep->kit.inject_size = MIN(ep->kit.inject_size, (size_t)OPX_INJECT_MAX);
 	opx_wait_init(ep);
+	ep->kit.calm = calm;
 	ep->kit.fid.fid.ops = &ep_fi_ops;
 	ep->kit.fid.ops = &ep_ops;
 	ep->kit.fid.cm = &ep_cm_ops;
