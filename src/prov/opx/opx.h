@@ -596,17 +596,9 @@ static inline __attribute__((always_inline)) void opx_inject_hdr(const struct op
 	if (head > HFI_HDR_CUT)
 		h->w[1] = le64_put(0);
 }
-/**
- * opx_sent() - The message has left or is in the reliability's hands: the caller may reuse its memory. @plain_cq:
- * kit_ep.tx_plain, if that is all that is to be asked; or NULL.
- */
-static inline __attribute__((always_inline)) void opx_sent(struct opx_ep *ep, struct kit_cq *plain_cq,
-							   void *context, uint64_t flags)
+/** opx_sent() - The message has left or is in the reliability's hands: the caller may reuse its memory. */
+static inline __attribute__((always_inline)) void opx_sent(struct opx_ep *ep, void *context, uint64_t flags)
 {
-	if (plain_cq) {
-		kit_cq_push(plain_cq, context, opx_send_cq_flags(flags), 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
-		return;
-	}
 	if (!(flags & OPX_NO_CQE) && kit_tx_wants_cqe(&ep->kit, flags))
 		kit_cq_push(ep->kit.tx_cq, context, opx_send_cq_flags(flags), 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
 	if (unlikely(ep->kit.cntr[KIT_CNTR_SEND] != NULL))

@@ -20,10 +20,12 @@ static inline __attribute__((always_inline)) bool inject(struct opx_ep *ep, uint
 		return false;
 	opx_inject_hdr(&peer->flow, h, head, s);
 	copy_tiny((uint8_t *)h->w, buf, s->len);
-	opx_flow_pass_commit(&peer->flow, h, head, 0);
 	ep->stats.tx_inject++;
-	if (!is_quiet)
-		opx_sent(ep, plain_cq, s->context, s->flags);
+	opx_flow_pass_commit(&peer->flow, h, head, 0);
+	if (plain_cq)
+		kit_cq_push(plain_cq, s->context, opx_send_cq_flags(s->flags), 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
+	else if (!is_quiet)
+		opx_sent(ep, s->context, s->flags);
 	return true;
 }
 

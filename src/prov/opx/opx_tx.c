@@ -43,7 +43,7 @@ int opx_send_packet(struct opx_peer *peer, const struct opx_send *s)
 	if (unlikely(rc))
 		return rc;
 	*(is_inject ? &peer->ep->stats.tx_inject : &peer->ep->stats.tx_eager) += 1;
-	opx_sent(peer->ep, NULL, s->context, s->flags);
+	opx_sent(peer->ep, s->context, s->flags);
 	return 0;
 }
 
