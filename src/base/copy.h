@@ -76,7 +76,7 @@ static inline void copy_32(uint8_t *dst, const uint8_t *src)
 }
 
 /* 0..16 bytes: the first and the last 8, 4 or 2, which overlap in the middle. 8 are what most of the smallest have. */
-static inline void copy_tiny(uint8_t *dst, const uint8_t *src, size_t len)
+static inline __attribute__((always_inline)) void copy_tiny(uint8_t *dst, const uint8_t *src, size_t len)
 {
 	if (likely(len == 8)) {
 		copy_8(dst, src);
@@ -191,7 +191,9 @@ static inline void copy_word(uint8_t *dst, const uint8_t *src, size_t len)
  */
 static inline void copy_bytes(void *dst, const void *src, size_t len)
 {
-	if (len < 16 && !((uintptr_t)dst & 7))
+	if (likely(len == 8) && !((uintptr_t)dst & 7)) /* what most of the smallest have */
+		copy_word(dst, src, 8);
+	else if (len < 16 && !((uintptr_t)dst & 7))
 		copy_word(dst, src, len);
 	else if (len <= COPY_SMALL_MAX)
 		copy_once(dst, src, len);

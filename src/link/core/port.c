@@ -255,7 +255,8 @@ inline __attribute__((always_inline)) int link_poll(struct link_port *p)
 	if (!got)
 		return 0;
 	p->events += (uint32_t)got;
-	atomic_store_explicit(&n->idle_polls, 0, memory_order_relaxed); /* a hint to link_idle() */
+	/* a hint to link_idle(); the node is asked for anew, since keeping it meanwhile costs more */
+	atomic_store_explicit(&p->node->idle_polls, 0, memory_order_relaxed);
 	return got;
 }
 

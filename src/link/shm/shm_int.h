@@ -522,6 +522,7 @@ enum shm_ends {
 struct shm_port {
 	struct link_port *p;
 	struct shm_seg *seg;
+	struct shm_hdr *hdr; /* of @seg: each poll asks */
 	struct lane_rx shared[SHM_SHARED_CNT];
 	uint32_t shared_cnt; /* in use */
 	unsigned shared_due; /* enum shm_due: look at them in any case */

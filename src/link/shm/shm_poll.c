@@ -450,14 +450,13 @@ static __attribute__((noinline)) int ends_told(struct shm_port *s)
 /* Part of each poll, hence inline: whatever else its module has. */
 inline __attribute__((always_inline)) int shm_poll(struct shm_port *s, int budget)
 {
-	struct shm_hdr *h = s->seg->hdr;
 	int n;
 
 	if (unlikely(s->in_poll))
 		return 0;
 	s->in_poll = 1;
 	s->pass++;
-	if (unlikely(atomic_load_explicit(&h->lane_gen, memory_order_relaxed) != s->gen_seen))
+	if (unlikely(atomic_load_explicit(&s->hdr->lane_gen, memory_order_relaxed) != s->gen_seen))
 		shm_lane_refresh(s);
 	n = likely(s->rx_cnt == 1) ? poll_rx(s, s->rx[0], budget) : poll_lanes(s, budget);
 	/* A sender with a lane of its own uses that one; a busy sender does not keep the others waiting for long. */
@@ -477,7 +476,7 @@ inline __attribute__((always_inline)) int shm_poll(struct shm_port *s, int budge
 		s->in_poll = 0;
 	/* relaxed: a sign of life, nothing more */
 	if (n || s->pass % EPOCH_EVERY == 0)
-		atomic_store_explicit(&h->epoch, s->pass, memory_order_relaxed);
+		atomic_store_explicit(&s->hdr->epoch, s->pass, memory_order_relaxed);
 	return n;
 }
 
@@ -494,7 +493,7 @@ static bool lane_calm(const struct lane_rx *lane, struct calm *c)
 
 bool shm_calm(struct shm_port *s, struct calm *c, uint32_t passed)
 {
-	struct shm_hdr *h = s->seg->hdr;
+	struct shm_hdr *h = s->hdr;
 	uint64_t lanes = atomic_load_explicit(&h->lanes, memory_order_relaxed);
 
 	s->pass += passed;

@@ -34,6 +34,7 @@ int shm_port_open(struct link_port *p, struct shm_port **out)
 		mem_free(s);
 		return rc;
 	}
+	s->hdr = s->seg->hdr;
 	s->shared_cnt = 1;
 	for (uint32_t k = 0; k < SHM_SHARED_CNT; k++)
 		lane_rx_init(&s->shared[k], shm_shared_at(s->seg, k), shm_shared_slots(s->seg, k), SHM_FMT_NIC);

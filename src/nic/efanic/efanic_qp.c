@@ -395,24 +395,27 @@ void efanic_qp_push(struct efanic_qp *qp)
 /* What was kept for the next poll, or is kept by a queue pair that is not open. */
 static __attribute__((noinline)) int report_kept(struct efanic_qp *qp)
 {
-	int n = efanic_rx_report(qp);
+	int n;
 
+	qp->attn |= ATTN_POLLING;
+	qp->deliver = true;
+	n = efanic_rx_report(qp);
 	return n + (qp->done.head != SQ_NONE ? efanic_tx_report(qp) : 0);
 }
 
 int efanic_poll(struct efanic_qp *qp)
 {
-	uint8_t attn = qp->attn;
 	int n = 0;
 
 	lock_assert_held(qp->nic->lock);
-	if (unlikely(attn & ATTN_POLLING))
-		return 0;
-	assert(!(attn & ATTN_WORK) == !efanic_qp_has_work(qp));
-	qp->attn = attn | ATTN_POLLING;
-	qp->deliver = true;
-	if (unlikely(attn))
+	assert(qp->attn & ATTN_POLLING || !(qp->attn & ATTN_WORK) == !efanic_qp_has_work(qp));
+	if (unlikely(qp->attn)) {
+		if (qp->attn & ATTN_POLLING)
+			return 0;
 		n = report_kept(qp);
+	}
+	qp->attn |= ATTN_POLLING;
+	qp->deliver = true;
 	n += link_poll(qp->port);
 	if (unlikely(qp->attn & ATTN_WORK))
 		n += efanic_tx_retry(qp);

@@ -169,11 +169,10 @@ void cxi_portal_settle(const struct cxi_portal *p)
 
 int cxi_portal_progress(struct cxi_portal *p)
 {
-	int i = 0, n = 0;
+	int n = cassini_dom_poll(p->dom[0]);
 
-	do
+	for (int i = 1; unlikely(i < p->dom_cnt); i++)
 		n += cassini_dom_poll(p->dom[i]);
-	while (unlikely(++i < p->dom_cnt));
 	/* mostly there is none; of those that others poll we leave the events alone */
 	if (unlikely(cassini_eq_ready(p->domain->lni) != NULL))
 		n += portal_drain(p);
