@@ -339,6 +339,8 @@ static void efa_options(struct ct *c)
 	RET(-FI_ENOPROTOOPT, fi_setopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_USE_DEVICE_RDMA, &yes, sizeof(yes)));
 	OK(fi_enable(c->ep));
 	RET(-FI_EINVAL, fi_setopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_RNR_RETRY, &rnr, sizeof(rnr)));
+	OK(fi_setopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_HOMOGENEOUS_PEERS, &yes, sizeof(yes)));
+	RET(-FI_EINVAL, fi_setopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_HOMOGENEOUS_PEERS, &rnr, sizeof(rnr)));
 	ct_connect(c);
 	ct_close(c);
 }

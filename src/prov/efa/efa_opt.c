@@ -129,9 +129,7 @@ static int set_bool(struct efa_ep *ep, int name, const void *val, size_t len)
 	case FI_OPT_EFA_SENDRECV_IN_ORDER_ALIGNED_128_BYTES:
 	case FI_OPT_EFA_WRITE_IN_ORDER_ALIGNED_128_BYTES:
 		return on ? -FI_EOPNOTSUPP : 0; /* the soft adapter does not poll data in 128-byte order */
-	case FI_OPT_EFA_HOMOGENEOUS_PEERS:
-		if (ep->kit.enabled)
-			return -FI_EINVAL;
+	case FI_OPT_EFA_HOMOGENEOUS_PEERS: /* at any time: programs enable their endpoint first */
 		ep->homogeneous = on;
 		return 0;
 	case FI_OPT_EFA_USE_UNSOLICITED_WRITE_RECV:
