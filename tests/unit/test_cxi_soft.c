@@ -2,7 +2,7 @@
 // Receives that software and the adapter share, where something is wanting: room in the queues, list entries, memory.
 #include "base/mem.h"
 #include "cxi_fix.h"
-#include "nic/cassini/cassini_int.h"
+#include "nic/cassini/cassini_tgt.h"
 #include "prov/cxi/cxi_rxc.h"
 
 #define WAIT_NS (unit_slow() * 10 * NS_PER_SEC)

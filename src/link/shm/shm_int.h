@@ -280,10 +280,7 @@ int shm_seg_attach(const struct link_addr *addr, uint32_t flags, struct shm_seg 
 /** shm_seg_tell_room() - Fills the reserve (base/reserve.h), and tells peers by our segments whether another one of
  * them may be mapped. */
 void shm_seg_tell_room(void);
-/**
- * shm_seg_make_fifo() - Ours: a new FIFO at @path, which goes with its name. Return: 0; -ESHUTDOWN that has gone;
- * -errno.
- */
+/** shm_seg_make_fifo() - A FIFO at @path, which goes with @seg's name. Return: 0; -ESHUTDOWN that has gone; -errno. */
 int shm_seg_make_fifo(const struct shm_seg *seg, const char *path);
 /**
  * shm_seg_hide() - Ours: its name goes, so that who takes the address next can have one of that name; the rest stays
@@ -324,10 +321,7 @@ void shm_fd_close(int fd);
 bool shm_fd_is_mapped(ino_t ino);
 /** shm_fd_is_kept() - Is the file at @path one of those of shm_fd_keep(), which must not be opened? */
 bool shm_fd_is_kept(const char *path);
-/**
- * shm_fd_keep() - Do not close @fd, open to a file of another copy of this code in our process, before that has removed
- * it.
- */
+/** shm_fd_keep() - Do not close @fd, of a file of another copy of this code in our process, before that removes it. */
 void shm_fd_keep(int fd, const struct stat *st);
 /** shm_holder() - Of a shared lane's lock: this life of a port, which has @seg. Never 0. */
 uint64_t shm_holder(const struct shm_seg *seg);

@@ -26,7 +26,6 @@
 #define WATCH_NS      (250 * NS_PER_MS)
 #define RETRY_NS      NS_PER_MS /* of the adapter thread, when a path was full */
 #define PEERS_MIN     16u
-#define SHORT_MAX     256u /* bytes of a frame that a slab's answer has room for */
 #define POLLS_A_WATCH 64u
 
 /* --- peers --- */
@@ -167,8 +166,7 @@ void cassini_peer_gone(struct cassini_peer *peer, uint32_t life)
 		cassini_ini_lost(op, CASSINI_RC_UNDELIVERABLE);
 }
 
-/* Does the link still reach the process that it reached? If not, what that one owed is lost. */
-static void peer_look(struct cassini_peer *peer)
+void cassini_peer_look(struct cassini_peer *peer)
 {
 	uint32_t nonce = peer->link ? link_peer_nonce(peer->link) : 0;
 
@@ -187,7 +185,7 @@ uint32_t cassini_peer_life(struct cassini_dom *dom, uint32_t nic, uint16_t pid)
 	lock_assert_held(dom->nic->open.lock);
 	if (!peer)
 		return 0;
-	peer_look(peer);
+	cassini_peer_look(peer);
 	return peer->life;
 }
 
@@ -224,117 +222,6 @@ void cassini_peer_unawait(struct cassini_peer *peer, struct cassini_op *op)
 		LIST_REMOVE(peer, await);
 }
 
-/* --- answers --- */
-
-static void ans_free(struct cassini_ans *ans)
-{
-	struct cassini_dom *dom = ans->peer->dom;
-
-	if (ans->is_ping)
-		ans->peer->ping_out = false;
-	dom->answers_out--;
-	cassini_owe_less(ans->peer, ans->cost);
-	if (ans->is_short)
-		slab_put(&dom->answers, ans);
-	else
-		mem_free(ans);
-}
-
-static void ans_sent(struct cassini_work *w, int status)
-{
-	struct cassini_ans *ans = container_of(w, struct cassini_ans, work);
-	struct cassini_peer *peer = ans->peer;
-	uint32_t life = ans->life;
-
-	ans_free(ans);
-	if (status < 0 && status != -ECANCELED)
-		cassini_peer_gone(peer, life);
-	else if (status == 0 && life == peer->life)
-		peer_look(peer);
-}
-
-/* Return: 0, also when it can be sent no more; -EAGAIN. */
-static int ans_send(struct cassini_ans *ans)
-{
-	struct cassini_peer *peer = ans->peer;
-	uint32_t life = ans->life, nonce;
-	int rc;
-
-	if (life != peer->life || (!peer->link && cassini_peer_get(peer->dom, peer->nic, peer->pid, &peer))) {
-		ans_free(ans);
-		return 0;
-	}
-	nonce = ans->nonce ? link_peer_nonce(peer->link) : 0;
-	rc = nonce == ans->nonce ? cassini_send_whole(peer, ans->frame, ans->len, ans) : -ECONNREFUSED;
-	if (!rc || rc == -EAGAIN)
-		return rc;
-	ans_free(ans);
-	cassini_peer_gone(peer, life);
-	return 0;
-}
-
-static struct cassini_ans *ans_new(struct cassini_dom *dom, struct cassini_peer *peer, size_t len)
-{
-	struct cassini_ans *ans = len <= SHORT_MAX ? slab_get(&dom->answers) : mem_alloc(sizeof(*ans) + len);
-
-	if (!ans)
-		return NULL;
-	ans->work = (struct cassini_work){ans_sent, NULL};
-	ans->is_short = len <= SHORT_MAX;
-	ans->is_ping = false;
-	ans->peer = peer;
-	ans->cost = (uint32_t)(sizeof(*ans) + len);
-	cassini_owe(peer, ans->cost);
-	dom->answers_out++;
-	return ans;
-}
-
-int cassini_answer(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
-		   const void *data, size_t len)
-{
-	struct cassini_ans *ans;
-
-	lock_assert_held(dom->nic->open.lock);
-	must(len <= CASSINI_FRAME_DATA);
-	if (dom->closing)
-		return 0; /* nobody hears it */
-	ans = ans_new(dom, peer, CASSINI_ENCODE_MAX + len);
-	if (!ans)
-		return -ENOMEM;
-	ans->life = peer->life;
-	ans->nonce = peer->link ? link_peer_nonce(peer->link) : 0;
-	ans->len = (uint32_t)cassini_pkt_encode(pkt, ans->frame);
-	if (len && !guard_read(ans->frame + ans->len, data, len)) {
-		ans_free(ans);
-		return -EFAULT;
-	}
-	ans->len += (uint32_t)len;
-	if (pkt->op == CASSINI_PKT_PING)
-		ans->is_ping = peer->ping_out = true;
-	/* in the order they were made: nothing overtakes what found the path full */
-	if (!STAILQ_EMPTY(&dom->unsent) || ans_send(ans))
-		STAILQ_INSERT_TAIL(&dom->unsent, ans, link);
-	return 0;
-}
-
-/* One full path must not stop the answers to others: each is tried. */
-static int answers_retry(struct cassini_dom *dom)
-{
-	STAILQ_HEAD(, cassini_ans) line = STAILQ_HEAD_INITIALIZER(line);
-	struct cassini_ans *ans;
-	int n = 0;
-
-	STAILQ_CONCAT(&line, &dom->unsent);
-	while ((ans = STAILQ_FIRST(&line))) {
-		STAILQ_REMOVE_HEAD(&line, link);
-		if (ans_send(ans))
-			STAILQ_INSERT_TAIL(&dom->unsent, ans, link);
-		else
-			n++;
-	}
-	return n;
-}
-
 /* --- the watch --- */
 
 static void ping(struct cassini_peer *peer)
@@ -362,7 +249,7 @@ static void watch(struct cassini_dom *dom)
 	dom->watch_ns = now_ns + WATCH_NS;
 	for (peer = LIST_FIRST(&dom->awaited); peer; peer = next) {
 		next = LIST_NEXT(peer, await);
-		peer_look(peer);
+		cassini_peer_look(peer);
 		if (!peer->owed)
 			continue;
 		if (!peer->has_spoken && !peer->ping_out)
@@ -539,7 +426,7 @@ static __attribute__((noinline)) int attend(struct cassini_dom *dom, int got)
 	int n = got;
 
 	if (!STAILQ_EMPTY(&dom->unsent))
-		n += answers_retry(dom);
+		n += cassini_answers_retry(dom);
 	if (!LIST_EMPTY(&dom->cmdqs))
 		n += cassini_cmdq_kick(dom);
 	n += cassini_tgt_kick(dom);
@@ -671,8 +558,7 @@ static int tabs_init(struct cassini_dom *dom)
 	int rc = slab_init(&dom->ops, sizeof(struct cassini_op), _Alignof(struct cassini_op), 64, 0);
 
 	if (!rc)
-		rc = slab_init(&dom->answers, sizeof(struct cassini_ans) + SHORT_MAX, _Alignof(struct cassini_ans), 64,
-			       0);
+		rc = cassini_answers_init(dom);
 	if (!rc)
 		rc = slab_init(&dom->peers, sizeof(struct cassini_peer), _Alignof(struct cassini_peer), 64, 0);
 	if (!rc)
@@ -759,16 +645,6 @@ static void peer_unlink(void *obj, void *arg)
 	peer->link = NULL;
 }
 
-static void unsent_drop(struct cassini_dom *dom)
-{
-	struct cassini_ans *ans;
-
-	while ((ans = STAILQ_FIRST(&dom->unsent))) {
-		STAILQ_REMOVE_HEAD(&dom->unsent, link);
-		ans_free(ans);
-	}
-}
-
 void cassini_dom_close(struct cassini_dom *dom)
 {
 	struct link_stats last;
@@ -783,7 +659,7 @@ void cassini_dom_close(struct cassini_dom *dom)
 		lock_yield(nic->open.lock);
 	answers_drain(dom);
 	cassini_ini_close(dom); /* sets closing */
-	unsent_drop(dom);
+	cassini_answers_drop(dom);
 	dom->is_polling = true; /* not by the adapter thread either, while the port lets go of the lock */
 	slab_foreach(&dom->peers, peer_unlink, NULL);
 	link_port_close_stats(dom->port, &last);

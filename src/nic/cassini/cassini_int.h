@@ -34,6 +34,7 @@
  *   cassini_tgt.c    a packet's life at the target
  *   cassini_match.c  the four lists and their rules, nothing else
  *   cassini_copy.c   events, answers, bulk copies, rendezvous
+ *   cassini_answer.c answers: made, sent, kept while the path is full
  *   cassini_owe.c    what each peer is owed, and how much that may be
  *   cassini_amo.c    arithmetic
  *   cassini_pte.c    PTE objects, states, append, search, unlink
@@ -171,6 +172,8 @@ int cassini_peer_get(struct cassini_dom *dom, uint32_t nic, uint16_t pid, struct
  * whoever has that address then, and everything in @peer->waiting ends by cassini_ini_lost().
  */
 void cassini_peer_gone(struct cassini_peer *peer, uint32_t life);
+/** cassini_peer_look() - Does the link still reach the process that it reached? If not, what that owed is lost. */
+void cassini_peer_look(struct cassini_peer *peer);
 /**
  * cassini_peer_await(), cassini_peer_unawait() - @op waits for more than a verdict; when the peer dies
  * cassini_ini_lost() ends it.

@@ -296,6 +296,12 @@ struct cassini_ans {
  */
 int cassini_answer(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
 		   const void *data, size_t len);
+/** cassini_answers_init() - Return: 0; -ENOMEM. */
+int cassini_answers_init(struct cassini_dom *dom);
+/** cassini_answers_retry() - One full path must not stop answers to others: each is tried. Return: those that left. */
+int cassini_answers_retry(struct cassini_dom *dom);
+/** cassini_answers_drop() - @dom closes: what is still unsent goes. */
+void cassini_answers_drop(struct cassini_dom *dom);
 
 /* --- what is owed (cassini_owe.c) --- */
 

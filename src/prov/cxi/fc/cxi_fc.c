@@ -437,7 +437,7 @@ bool cxi_append_refused(const struct cxi_rx *rx)
  */
 static void give_up(struct cxi_rx *rx, uint8_t rc)
 {
-	LOG_WARN("LE exhaustion during flow control: a receive ends with an error, which FI_CXI_RX_MATCH_MODE=hybrid avoids");
+	LOG_WARN("LE exhaustion in flow control: a receive ends with an error; FI_CXI_RX_MATCH_MODE=hybrid has none");
 	if (rx->multi && rx->parts) { /* messages that software gave it are under way */
 		cxi_rx_release(rx);
 		return;
