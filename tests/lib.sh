@@ -48,7 +48,8 @@ export FI_CXI_DEFAULT_VNI=$((1000 + $$ % 60000)) FI_OPX_UUID
 FI_OPX_UUID=$(printf %016x $$)
 ulimit -c 0
 # A room left over in the environment must not decide what is tested.
-unset SOFTFABRIC_NET SOFTFABRIC_CONF SOFTFABRIC_EFA SOFTFABRIC_CXI SOFTFABRIC_STATS FI_PROVIDER FI_LOG_LEVEL FI_EFA_ENABLE_SHM_TRANSFER
+unset SOFTFABRIC_NET SOFTFABRIC_CONF SOFTFABRIC_EFA SOFTFABRIC_CXI SOFTFABRIC_STATS FI_PROVIDER FI_LOG_LEVEL \
+	FI_EFA_ENABLE_SHM_TRANSFER
 
 # mpi_build PROGRAM... - compiles tests/mpi/PROGRAM.c to $tmp/PROGRAM. The build keeps what was compiled, a second each:
 # some fifty cases of `make test` want the same two programs.
@@ -60,7 +61,8 @@ mpi_build() {
 		kept=$build/mpi/$p-$version
 		if [ -z "$(find "$kept" -newer "$here/mpi/$p.c" -newer "$here/mpi/mpi_kit.c" \
 			-newer "$here/mpi/mpi_kit.h" -newer "$here/lib.sh" 2>/dev/null)" ]; then
-			new=$(mktemp "$kept.XXXXXX") # not the process id: cases in namespaces of their own may have the same
+			# not the process id: cases in namespaces of their own may have the same
+			new=$(mktemp "$kept.XXXXXX")
 			mpicc -O2 -g -std=gnu17 -D_GNU_SOURCE -Wall -Wextra -Wshadow -Wvla -Werror \
 				-Wno-missing-field-initializers -o "$new" "$here/mpi/$p.c" "$here/mpi/mpi_kit.c" ||
 				{ rm -f "$new" && fail "$p does not compile"; }
@@ -98,7 +100,8 @@ mca_btl=(--mca pml ob1 --mca btl "ofi,self" --mca btl_ofi_mode 2 --mca opal_comm
 mpi_run() {
 	local ranks=$1 limit=$2 v pass_env=()
 	shift 2
-	for v in FI_PROVIDER_PATH SEED "${!SOFTFABRIC_@}" "${!FI_EFA_@}" "${!FI_CXI_@}" "${!FI_OPX_@}" "${!MPI_KIT_@}"; do
+	for v in FI_PROVIDER_PATH SEED "${!SOFTFABRIC_@}" "${!FI_EFA_@}" "${!FI_CXI_@}" "${!FI_OPX_@}" \
+		"${!MPI_KIT_@}"; do
 		[ -n "${!v+set}" ] && pass_env+=(-x "$v")
 	done
 	timeout -k 5 "$limit" mpirun --oversubscribe --bind-to none -np "$ranks" "${pass_env[@]:+${pass_env[@]}}" "$@"

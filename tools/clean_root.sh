@@ -14,16 +14,18 @@ if [ "${1:-}" = --inside ]; then
 	root=$2
 	shift 2
 	mount --bind "$root" "$root" && cd "$root" || exit 1
-	mount -t proc proc proc && mount --rbind /sys sys && mount --rbind /dev dev && mount -t tmpfs -o mode=1777 tmpfs dev/shm || exit 1
+	mount -t proc proc proc && mount --rbind /sys sys && mount --rbind /dev dev &&
+		mount -t tmpfs -o mode=1777 tmpfs dev/shm || exit 1
 	pivot_root . mnt && cd / && umount -l mnt || exit 1
 	proxies=$(env | grep -iE '^(https?|ftp|no)_proxy=')
 	IFS=$'\n'
 	# shellcheck disable=SC2086
-	exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
-		SEED="${SEED:-20261121}" TEST_JOBS="${TEST_JOBS:-2}" $proxies bash -c '
+	exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 \
+		DEBIAN_FRONTEND=noninteractive SEED="${SEED:-20261121}" TEST_JOBS="${TEST_JOBS:-2}" $proxies bash -c '
 		set -e
 		cd /src
-		command -v make >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends make >/dev/null; }
+		command -v make >/dev/null || {
+			apt-get update -qq && apt-get install -y -qq --no-install-recommends make >/dev/null; }
 		for target; do echo "== make $target"; make --no-print-directory "$target"; done' clean_root "$@"
 fi
 
@@ -37,7 +39,8 @@ unshare -m --propagation private --pid --fork --ipc true 2>/dev/null || skip "th
 # The archive that this machine's own release comes from.
 own=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
 # shellcheck disable=SC2016 # apt-get's, not the shell's
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $own" 'Component: main' 2>/dev/null | head -1)
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $own" 'Component: main' \
+	2>/dev/null | head -1)
 [ -n "$mirror" ] || skip "no archive is configured that has the main packages of ${own:-this system}"
 
 top=
@@ -49,7 +52,8 @@ trap 'exit 130' INT TERM
 # debootstrap's own folder is gone when it is done.
 if [ ! -x "$root/usr/bin/apt-get" ] || [ -d "$root/debootstrap" ]; then
 	mkdir -p "$root"
-	debootstrap --variant=minbase --include=ca-certificates --force-check-gpg "$release" "$root" "$mirror" >"$root.log" 2>&1 ||
+	debootstrap --variant=minbase --include=ca-certificates --force-check-gpg "$release" "$root" "$mirror" \
+		>"$root.log" 2>&1 ||
 		skip "debootstrap from $mirror: $(tail -1 "$root.log")"
 fi
 cp -L /etc/resolv.conf /etc/hosts "$root/etc/"

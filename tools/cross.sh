@@ -14,7 +14,8 @@ done
 # libbsd's headers are macros for any processor. In Debian 12 they lie where the cross compiler looks; in 13 among this
 # machine's own, which come last, so that only what is found nowhere else is taken from there.
 own=/usr/include/$(gcc -print-multiarch)
-[ -f "$build/build.ninja" ] || meson setup -Dwerror=true -Dc_args="-idirafter $own" --cross-file "$here/tools/aarch64.ini" "$build" "$here" >/dev/null
+[ -f "$build/build.ninja" ] || meson setup -Dwerror=true -Dc_args="-idirafter $own" \
+	--cross-file "$here/tools/aarch64.ini" "$build" "$here" >/dev/null
 nice ninja -C "$build" --quiet
 
 # What qemu's user mode cannot do; process_vm_readv() is missing too, but those tests see that for themselves.
@@ -32,8 +33,8 @@ for t in forked__only_in_child; do skip="$skip$t=$wipe;"; done
 for t in check__small_and_large check__short_file; do skip="$skip$t=$populate;"; done
 for t in bulk__initiator_dies; do skip="$skip$t=$fork;"; done
 for t in del__waits_for_a_live_lease del__ignores_leases_on_others del__killed_holder \
-	del__killed_holder_with_living_child del__stopped_holder del__sleeping_holder del__busy_holder take__after_del slot__each_once_and_again_after_death \
-	tab__owner_dies tab__exit; do skip="$skip$t=$dont;"; done
+	del__killed_holder_with_living_child del__stopped_holder del__sleeping_holder del__busy_holder take__after_del \
+	slot__each_once_and_again_after_death tab__owner_dies tab__exit; do skip="$skip$t=$dont;"; done
 
 # -v would print every line of every test; what was skipped and why is in the log, so show that.
 rc=0

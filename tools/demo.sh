@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Stock programs over each provider that is built, in a few minutes: demo.sh BUILD. Each step says PASS, SKIP with the reason, or
-# FAIL; the exit status is 1 if any failed.
+# Stock programs over each provider that is built, in a few minutes: demo.sh BUILD. Each step says PASS, SKIP with the
+# reason, or FAIL; the exit status is 1 if any failed.
 name=all
 . "$(dirname "$0")/../tests/lib.sh"
 failed=0
@@ -16,8 +16,9 @@ step() {
 	say "$name"
 	"$@" >"$tmp/step" 2>&1
 	rc=$?
-	awk -v rc=$rc '/^(PASS|SKIP)/ { next } rc == 0 && /^  ok / { ok++; next } ok { print "  " ok " tests ok"; ok = 0 } { print }' \
-		"$tmp/step" | sed "s,/[^ ]*/softfabric-test[^/]*/,,; s/^/   /"
+	awk -v rc=$rc '/^(PASS|SKIP)/ { next } rc == 0 && /^  ok / { ok++; next }
+		ok { print "  " ok " tests ok"; ok = 0 } { print }' "$tmp/step" |
+		sed "s,/[^ ]*/softfabric-test[^/]*/,,; s/^/   /"
 	case $rc in
 	0) result=PASS ;;
 	77) result="SKIP" name="$name: $(sed -n 's/^SKIP: //p' "$tmp/step" | tail -1)" ;;
@@ -42,7 +43,8 @@ pingpong() {
 	timeout 120 fi_pingpong -p "$1" -e rdm -c -P $port -I 100 -S all 127.0.0.1 >"$tmp/client" 2>&1 || {
 		local rc=$?
 		cat "$tmp/client"
-		[ $rc != 124 ] || echo "not done in 120 s: both processes spin, beside a load of $(cut -d' ' -f1 /proc/loadavg) on $(nproc) CPUs"
+		[ $rc != 124 ] || echo "not done in 120 s: both processes spin, beside a load of" \
+			"$(cut -d' ' -f1 /proc/loadavg) on $(nproc) CPUs"
 		return 1
 	}
 	wait $server || { cat "$tmp/server"; return 1; }
@@ -63,8 +65,10 @@ compare() {
 	done
 	# both TEST SIZE ROUNDS - on this host and over UDP
 	both() {
-		timeout 60 "$build/tests/perf/bench_ofi" -n "$3" -t "$1" -s "$2" "${local_[@]}" -p shm | sed 's/^/local,/' >>"$csv" &&
-			timeout 60 "$build/tests/perf/bench_ofi" -n "$3" -t "$1" -s "$2" "${net[@]}" -p tcp | sed 's/^/net,/' >>"$csv"
+		timeout 60 "$build/tests/perf/bench_ofi" -n "$3" -t "$1" -s "$2" "${local_[@]}" -p shm |
+			sed 's/^/local,/' >>"$csv" &&
+			timeout 60 "$build/tests/perf/bench_ofi" -n "$3" -t "$1" -s "$2" "${net[@]}" -p tcp |
+			sed 's/^/net,/' >>"$csv"
 	}
 	for size in 8 64 1024 4096 16384 65536 1048576; do both lat $size 20 || return 1; done
 	for size in 8 1024 16384 65536 1048576; do both bw $size 15 || return 1; done

@@ -13,14 +13,19 @@ jobs=${TEST_JOBS:-2}
 rc=0
 
 # GCC's runtimes may be missing where clang's are there, and the other way round.
-probe() { echo 'int main(void) { return 0; }' | ${CC:-cc} -x c -fsanitize="$1" - -o "$top/probe" 2>/dev/null && "$top/probe"; }
+probe() {
+	echo 'int main(void) { return 0; }' |
+		${CC:-cc} -x c -fsanitize="$1" - -o "$top/probe" 2>/dev/null && "$top/probe"
+}
 
 # Sanitizers make GCC see things (-Wnonnull after an inlined check): warnings are errors in the plain build only.
 build() { # name, b_sanitize
-	[ -f "$top/$1/build.ninja" ] || meson setup "$top/$1" "$src" -Dbuildtype=debugoptimized -Doptimization=1 -Db_sanitize="$2" \
-		-Dc_args="-fno-sanitize-recover=all -g1" -Db_lundef=false -Dfuzz=false >"$top/$1.log" 2>&1 || { cat "$top/$1.log"; return 1; }
+	[ -f "$top/$1/build.ninja" ] || meson setup "$top/$1" "$src" -Dbuildtype=debugoptimized -Doptimization=1 \
+		-Db_sanitize="$2" -Dc_args="-fno-sanitize-recover=all -g1" -Db_lundef=false -Dfuzz=false \
+		>"$top/$1.log" 2>&1 || { cat "$top/$1.log"; return 1; }
 	# of a quick run meson builds only what the unit tests need
-	[ -n "$quick" ] || ninja -C "$top/$1" -j "$jobs" --quiet >"$top/$1.log" 2>&1 || { tail -20 "$top/$1.log"; return 1; }
+	[ -n "$quick" ] || ninja -C "$top/$1" -j "$jobs" --quiet >"$top/$1.log" 2>&1 || {
+		tail -20 "$top/$1.log"; return 1; }
 }
 
 tests() { # of which build, meson's choice...
@@ -60,7 +65,8 @@ if [ -z "$quick" ]; then
 	if probe thread; then
 		if build tsan thread; then
 			run tsan unit conform
-			tests tsan fault_matrix fault_matrix_cxi fault_leave fault_leave_cxi fault_matrix_opx fault_leave_opx
+			tests tsan fault_matrix fault_matrix_cxi fault_matrix_opx \
+				fault_leave fault_leave_cxi fault_leave_opx
 		else
 			rc=1
 		fi

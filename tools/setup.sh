@@ -9,10 +9,12 @@ set -eu
 packages=""
 for what in "$@"; do
 	case $what in
-	build) packages="$packages gcc libc6-dev make meson ninja-build pkg-config libfabric-dev libibverbs-dev libbsd-dev libsodium-dev python3 scdoc" ;;
-	demo) packages="$packages python3 libfabric-bin openmpi-bin libopenmpi-dev netpipe-openmpi iproute2 gnuplot-nox ucx-utils" ;;
-	test) packages="$packages python3 libcmocka-dev libfabric-bin openmpi-bin libopenmpi-dev netpipe-openmpi python3-mpi4py hpcc iproute2 tshark zsh
-		ibverbs-utils perftest python3-pyverbs
+	build) packages="$packages gcc libc6-dev make meson ninja-build pkg-config libfabric-dev libibverbs-dev
+		libbsd-dev libsodium-dev python3 scdoc" ;;
+	demo) packages="$packages python3 libfabric-bin openmpi-bin libopenmpi-dev netpipe-openmpi iproute2 gnuplot-nox
+		ucx-utils" ;;
+	test) packages="$packages python3 libcmocka-dev libfabric-bin openmpi-bin libopenmpi-dev netpipe-openmpi
+		python3-mpi4py hpcc iproute2 tshark zsh ibverbs-utils perftest python3-pyverbs
 		universal-ctags clang libclang-rt-dev gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" ;;
 	soak) packages="$packages slurmctld slurmd slurm-client munge" ;;
 	deb) packages="$packages build-essential debhelper lintian" ;;

@@ -157,7 +157,8 @@ def plain_name(text):
 def params_page(provider, rows):
     out = []
     for name, kind, text in rows:
-        out.append("*FI\\_%s\\_%s* (%s)\n\t%s\n" % (provider.upper(), plain_name(name.upper()), kind.lower(), plain(text)))
+        out.append("*FI\\_%s\\_%s* (%s)\n\t%s\n" % (provider.upper(), plain_name(name.upper()), kind.lower(),
+                                                    plain(text)))
     return "\n".join(out)
 
 

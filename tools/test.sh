@@ -27,7 +27,8 @@ again = [name for name, r in result.items() if r not in GOOD + ("SKIP",)]
 if 0 < len(again) <= 8:
     for name in again:
         print("second run, alone: " + name, flush=True)
-        subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", "--num-processes", "1", *options, name])
+        subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", "--num-processes", "1",
+                        *options, name])
         result[name] = results().get(name, "FAIL")
     print("needed a second run: " + ", ".join("%s (%s)" % (n, result[n]) for n in again))
 passed = sum(r in GOOD for r in result.values())

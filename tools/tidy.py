@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Rules of the house that a compiler does not check: layers, sizes, self-contained headers, words, width of lines, and that comments and
-documents name only what there is.
+"""Rules of the house that a compiler does not check: layers, sizes, self-contained headers, words, width of lines, and
+that comments and documents name only what there is.
 
 tidy.py [--root DIR]            check; exit 1 with one line per breach
-tidy.py [--root DIR] --shrink   lower or drop entries of tools/tidy_allow.txt and tidy_wide.txt that are larger than they need to be; never
-                                adds any
+tidy.py [--root DIR] --shrink   lower or drop entries of tools/tidy_allow.txt that are larger than they need to be;
+                                never adds any
 """
 import argparse
 import ast
@@ -22,13 +22,14 @@ FILE_LINES, FUNC_LINES, FUNC_PARAMS, COLUMNS = 800, 70, 7, 120
 # Functions that a tagged send of 8 bytes walks through, to a peer on this host (a) and on another one (b); how far the
 # providers are apart. The goal for b is 20.
 HOPS_MOST, HOPS_APART = {"a": 12, "b": 18}, {"a": 2, "b": 3}
-ALLOW, WIDE = "tools/tidy_allow.txt", "tools/tidy_wide.txt"
+ALLOW = "tools/tidy_allow.txt"
 CODE = ("src", "include", "tests", "cmd")
 C_FILE = (".c", ".h", ".inc")
 # What a configured file is made of: a script, a dissector in Lua, a manual page.
 MADE_FROM = (".in",)
 
-# Who may include whom: for a folder under src/, patterns of quoted includes and whether <rdma/...> is allowed. First match wins.
+# Who may include whom: for a folder under src/, patterns of quoted includes and whether <rdma/...> is allowed. First
+# match wins.
 LAYERS = [
     (r"src/base/", [r"base/.*"], False),
     (r"src/link/", [r"base/.*", r"link/.*"], False),
@@ -36,22 +37,26 @@ LAYERS = [
     (r"src/nic/(\w+)/", [r"base/.*", r"link/(link|hostpart)\.h", r"nic/(common|\1)/.*"], False),
     (r"src/verbs/", [r"base/.*", r"nic/efanic/efanic\.h", r"verbs/.*"], False),
     (r"src/kit/", [r"base/.*", r"kit/.*", r"fi_ext_softfabric\.h"], True),
-    (r"src/prov/(\w+)/", [r"base/.*", r"kit/(?!\w*_int\.h).*", r"nic/{NIC}/{NIC}\.h", r"prov/\1/.*", r"fi_ext_\w+\.h", r"fi_\w+_ext\.h", r"softfabric-direct/rdma/fi_direct_\1\.h"], True),
+    (r"src/prov/(\w+)/", [r"base/.*", r"kit/(?!\w*_int\.h).*", r"nic/{NIC}/{NIC}\.h", r"prov/\1/.*", r"fi_ext_\w+\.h",
+                          r"fi_\w+_ext\.h", r"softfabric-direct/rdma/fi_direct_\1\.h"], True),
 ]
 NIC_OF = {"efa": "efanic", "cxi": "cassini", "opx": "hfi"}
 
 WORDS = [
     (re.compile(r"\babort\s*\("), "abort(): errors are return codes or completions", ("src",)),
-    (re.compile(r"\bgetenv\s*\("), "secure_getenv(): who starts a program with other rights than his own chooses nothing", ("src",)),
+    (re.compile(r"\bgetenv\s*\("),
+     "secure_getenv(): who starts a program with other rights than his own chooses nothing", ("src",)),
     (re.compile(r"\b(TODO|FIXME|XXX)\b"), "unfinished business belongs in an issue", CODE),
     # outside comments; a machine with an older libfabric shows no warning
-    (re.compile(r"^(?!\s*(//|/?\*)).*\bFI_(MR_(UNSPEC|BASIC|SCALABLE)|LOCAL_MR|ORDER_(NONE|STRICT|DATA)|REG_MR|VARIABLE_MSG|RESTRICTED_COMP|EP_SOCK_STREAM)\b(?!.*\*/)"),
+    (re.compile(r"^(?!\s*(//|/?\*)).*\bFI_(MR_(UNSPEC|BASIC|SCALABLE)|LOCAL_MR|ORDER_(NONE|STRICT|DATA)|REG_MR|"
+                r"VARIABLE_MSG|RESTRICTED_COMP|EP_SOCK_STREAM)\b(?!.*\*/)"),
      "libfabric 2's headers warn of it or have it as 0, kit/deprecated.h has the name to use", CODE),
 ]
 
 # In C: comments, and strings, in which comments do not begin.
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
-# What comments and documents name, as far as it can be told from other words: files, sections of documents, functions, symbols.
+# What comments and documents name, as far as it can be told from other words: files, sections of documents, functions,
+# symbols.
 FILE_NAME = re.compile(r"(?<![\w./*<-])((?:[\w*-]+/)*[\w*-]+\.(?:c|h|inc|py|sh|md|(?:\w+\.)?in))(?![\w.]*/)\b"
                        r"(#[\w-]+(?:, #[\w-]+)*)?")
 CALL = re.compile(r"(?<![\w.>])([a-z]\w*_\w+)\(\)")
@@ -87,8 +92,8 @@ class Tidy:
         if not self.files:
             return []
         out = subprocess.run(
-            ["ctags", "--output-format=json", "--fields=+neS", "--kinds-C=f", "--languages=C", "--langmap=C:.c.h.inc", "-L", "-",
-             "-f", "-"],
+            ["ctags", "--output-format=json", "--fields=+neS", "--kinds-C=f", "--languages=C", "--langmap=C:.c.h.inc",
+             "-L", "-", "-f", "-"],
             input="\n".join(self.files), cwd=self.root, capture_output=True, text=True, check=True).stdout
         return [json.loads(l) for l in out.splitlines() if l.startswith("{")]
 
@@ -106,15 +111,14 @@ class Tidy:
     # --- the ratchet ---
 
     def read_allow(self):
-        for name in (ALLOW, WIDE):
-            path = os.path.join(self.root, name)
-            if not os.path.exists(path):
-                continue
-            with open(path, encoding="utf-8") as fh:
-                for line in fh:
-                    line = line.split("#")[0].split()
-                    if line:
-                        self.allow[" ".join(line[:-1])] = int(line[-1])
+        path = os.path.join(self.root, ALLOW)
+        if not os.path.exists(path):
+            return
+        with open(path, encoding="utf-8") as fh:
+            for line in fh:
+                line = line.split("#")[0].split()
+                if line:
+                    self.allow[" ".join(line[:-1])] = int(line[-1])
 
     def limit(self, key, actual, normal, path, line, what):
         if actual <= normal:
@@ -125,25 +129,23 @@ class Tidy:
 
     def check_stale(self):
         for key, n in self.allow.items():
-            # widths change with every second edit; they go down when somebody shrinks the list
-            if self.seen.get(key, 0) < n and not key.startswith("wide "):
+            if self.seen.get(key, 0) < n:
                 self.breach(ALLOW, 1, "'%s %d' is larger than needed: run tools/tidy.py --shrink" % (key, n))
 
     def shrink(self):
-        for name in (ALLOW, WIDE):
-            path = os.path.join(self.root, name)
-            if not os.path.exists(path):
-                continue
-            with open(path, encoding="utf-8") as fh:
-                lines = fh.readlines()
-            with open(path, "w", encoding="utf-8") as fh:
-                for line in lines:
-                    part = line.split("#")[0].split()
-                    key = " ".join(part[:-1]) if part else None
-                    if key is None:
-                        fh.write(line)
-                    elif key in self.seen:
-                        fh.write("%s %d\n" % (key, min(self.allow[key], self.seen[key])))
+        path = os.path.join(self.root, ALLOW)
+        if not os.path.exists(path):
+            return
+        with open(path, encoding="utf-8") as fh:
+            lines = fh.readlines()
+        with open(path, "w", encoding="utf-8") as fh:
+            for line in lines:
+                part = line.split("#")[0].split()
+                key = " ".join(part[:-1]) if part else None
+                if key is None:
+                    fh.write(line)
+                elif key in self.seen:
+                    fh.write("%s %d\n" % (key, min(self.allow[key], self.seen[key])))
 
     # --- checks ---
 
@@ -159,10 +161,12 @@ class Tidy:
             path, name, line = t["path"], t["name"], t["line"]
             sig = t.get("signature", "()")
             if "end" in t:
-                self.limit("func %s %s" % (path, name), t["end"] - line + 1, FUNC_LINES, path, line, "lines in %s()" % name)
+                self.limit("func %s %s" % (path, name), t["end"] - line + 1, FUNC_LINES, path, line,
+                           "lines in %s()" % name)
             # signatures that libfabric imposes start with its objects
             if not re.match(r"\(\s*(const\s+)?(struct\s+fid\w*\s*\*|fid_t)", sig):
-                self.limit("params %s %s" % (path, name), self.params(sig), FUNC_PARAMS, path, line, "parameters of %s()" % name)
+                self.limit("params %s %s" % (path, name), self.params(sig), FUNC_PARAMS, path, line,
+                           "parameters of %s()" % name)
 
     def check_words(self):
         for f in self.files:
@@ -194,7 +198,8 @@ class Tidy:
         self.limit("lines " + f, text.count("\n"), FILE_LINES, f, 1, "lines in a file")
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef):
-                self.limit("func %s %s" % (f, node.name), node.end_lineno - node.lineno + 1, FUNC_LINES, f, node.lineno, "lines in %s()" % node.name)
+                self.limit("func %s %s" % (f, node.name), node.end_lineno - node.lineno + 1, FUNC_LINES, f, node.lineno,
+                           "lines in %s()" % node.name)
 
     def check_layers(self):
         for f in self.files:
@@ -232,7 +237,8 @@ class Tidy:
                 with open(src, "w", encoding="utf-8") as fh:
                     fh.write('#include "%s"\n' % os.path.join(self.root, f))
                 return f, subprocess.run(
-                    cc + ["-std=gnu17", "-D_GNU_SOURCE", "-Isrc", "-Iinclude", "-fsyntax-only", "-Wall", "-Werror"] + quiet + [src],
+                    cc + ["-std=gnu17", "-D_GNU_SOURCE", "-Isrc", "-Iinclude", "-fsyntax-only", "-Wall", "-Werror"]
+                    + quiet + [src],
                     cwd=self.root, capture_output=True, text=True, check=False)
 
         with ThreadPoolExecutor(2) as pool:
@@ -320,14 +326,15 @@ class Tidy:
     # --- names ---
 
     def check_names(self):
-        """A file, section, function or symbol that a comment or a document names is there. What may be somebody else's is left alone:
-        only names that begin as one of our source files does (rel_, shm_, cxi_) are ours for certain."""
+        """A file, section, function or symbol that a comment or a document names is there. What may be somebody else's
+        is left alone: only names that begin as one of our source files does (rel_, shm_, cxi_) are ours for certain."""
         paths = self.all_files()
         names = {os.path.basename(p) for p in paths}
-        ours = {re.split(r"[_.]", os.path.basename(f))[0] for f in self.files if f.startswith("src/")} - {"log", "poll", "wait", "copy", "cap"}
+        ours = ({re.split(r"[_.]", os.path.basename(f))[0] for f in self.files if f.startswith("src/")}
+                - {"log", "poll", "wait", "copy", "cap"})
         words = set()
         for f in paths:
-            if not f.endswith((".md", ".scd.in")) and f not in (ALLOW, WIDE):
+            if not f.endswith((".md", ".scd.in")) and f != ALLOW:
                 words.update(re.findall(r"\w+", self.without_comments(f)))
         for f, line, text in self.prose(paths):
             self.check_prose(f, line, text, (paths, names, ours, words))
@@ -336,7 +343,8 @@ class Tidy:
         """Paths of the tree, but for what was built."""
         out = []
         for d, dirs, names in os.walk(self.root):
-            dirs[:] = [x for x in dirs if not x.startswith(("build", ".git", ".cache", "__pycache__")) and x != "shared"]
+            dirs[:] = [x for x in dirs
+                       if not x.startswith(("build", ".git", ".cache", "__pycache__")) and x != "shared"]
             out += [os.path.relpath(os.path.join(d, n), self.root) for n in names]
         return set(out)
 
@@ -418,14 +426,17 @@ class Tidy:
                 self.breach(f, 1, "left behind, no part of the project")
 
     def check_width(self):
-        """Columns of code and documents. A row of a table and a line that is an address cannot be broken."""
+        """Columns of code and documents. What cannot be broken may be wider: a row of a document's table, and a line
+        that is one address, with at most one more word, such as the sign of a comment."""
         for f in sorted(self.all_files()):
             if not f.endswith(C_FILE + MADE_FROM + (".py", ".sh", ".md")) and "meson" not in f:
                 continue
-            wide = [n for n, l in enumerate(self.read(f).split("\n"), 1)
-                    if len(l.expandtabs(8)) > COLUMNS and not (f.endswith(".md") and l.lstrip().startswith("|")) and "://" not in l]
-            if wide:
-                self.limit("wide " + f, len(wide), 0, f, wide[0], "lines of more than %d columns" % COLUMNS)
+            for n, line in enumerate(self.read(f).split("\n"), 1):
+                columns = len(line.expandtabs(8))
+                is_row = f.endswith(".md") and line.lstrip().startswith("|")
+                is_address = "://" in line and len(line.split()) <= 2
+                if columns > COLUMNS and not is_row and not is_address:
+                    self.breach(f, n, "%d columns, at most %d" % (columns, COLUMNS))
 
     def run(self):
         self.read_allow()

@@ -13,8 +13,9 @@ KNOWN = ("NET", "EFA", "CXI", "OPX", "CONF", "STATS", "LIVE", "PEERS", "WHY", "H
          "MODULE", "NAME", "PROV", "PROVIDERS", "NETNS", "NO_INSTALL", "MODULES")
 # What these hints have is what the program is ready for; they are widened by adding, all others by leaving them out.
 OFFERED_BY_PROGRAM = ("mode", "domain_attr.mr_mode", "domain_attr.mode", "tx_attr.mode", "rx_attr.mode")
-SHORT = {"provider": "fabric_attr.prov_name", "prov": "fabric_attr.prov_name", "domain": "domain_attr.name", "fabric": "fabric_attr.name",
-         "ep": "ep_attr.type", "ep_type": "ep_attr.type", "progress": "domain_attr.data_progress"}
+SHORT = {"provider": "fabric_attr.prov_name", "prov": "fabric_attr.prov_name", "domain": "domain_attr.name",
+         "fabric": "fabric_attr.name", "ep": "ep_attr.type", "ep_type": "ep_attr.type",
+         "progress": "domain_attr.data_progress"}
 
 
 def room(env=None):
@@ -93,18 +94,21 @@ class Libfabric:
         self.tmp = folders.Folder("softfabric-")
         self.asked = 0
         try:
-            self.p = subprocess.Popen([places.probe, "offer", lib], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                      text=True, env=env)
+            self.p = subprocess.Popen([places.probe, "offer", lib], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                      stderr=subprocess.DEVNULL, text=True, env=env)
         except OSError as e:
-            raise out.Refused("%s cannot be run (%s): build it (ninja), or install the package again" % (places.probe, e.strerror), 1) from None
+            raise out.Refused("%s cannot be run (%s): build it (ninja), or install the package again"
+                              % (places.probe, e.strerror), 1) from None
         self.known = self.line()
         if "error" in self.known:
             self.close()
-            raise out.Refused("libfabric cannot be loaded (%s): install it (Debian: apt install libfabric1)" % self.known["error"], 1)
+            raise out.Refused("libfabric cannot be loaded (%s): install it (Debian: apt install libfabric1)"
+                              % self.known["error"], 1)
         self.version = self.known["version"]
         if is_old(self.version) and not any_version:
             self.close()
-            raise out.Refused("libfabric is %s: %s or later is needed (Debian 12 has it)" % (self.version, places.OLDEST), 1)
+            raise out.Refused("libfabric is %s: %s or later is needed (Debian 12 has it)"
+                              % (self.version, places.OLDEST), 1)
 
     def __enter__(self):
         return self
@@ -140,8 +144,9 @@ class Libfabric:
         if same:
             raise out.Refused("%s is a field of several structures: %s" % (name, ", ".join(same)))
         known = list(fields) + [f.split(".")[-1] for f in fields] + list(SHORT) + ["api"]
-        raise out.Refused("there is no hint %s%s; the hints are the fields of struct fi_info, such as caps, mode, ep_attr.type, "
-                          "domain_attr.mr_mode, tx_attr.inject_size, and api" % (name, out.nearest(name, known)))
+        raise out.Refused("there is no hint %s%s; the hints are the fields of struct fi_info, such as caps, mode, "
+                          "ep_attr.type, domain_attr.mr_mode, tx_attr.inject_size, and api"
+                          % (name, out.nearest(name, known)))
 
     def words(self, field):
         return self.known["kinds"].get(self.known["fields"].get(field), {"words": {}, "bits": False})
@@ -160,14 +165,16 @@ class Libfabric:
             pass
         if not kind["words"]:
             raise out.Refused("%s takes a number, not %s" % (field, text))
-        raise out.Refused("%s has no value %s%s; it takes: %s" % (field, text, out.nearest(text.lower(), plain), ", ".join(kind["words"])))
+        raise out.Refused("%s has no value %s%s; it takes: %s"
+                          % (field, text, out.nearest(text.lower(), plain), ", ".join(kind["words"])))
 
     def hint(self, pair):
         """"caps=msg+tagged" -> ("caps", number); names stay text."""
         name, eq, value = pair.partition("=")
         field = self.field(name.strip())
         if not eq or not value.strip():
-            raise out.Refused("%s has no value: write %s=VALUE, such as caps=msg+tagged, ep_attr.type=rdm, tx_attr.inject_size=64" % (pair, name))
+            raise out.Refused("%s has no value: write %s=VALUE, such as caps=msg+tagged, ep_attr.type=rdm, "
+                              "tx_attr.inject_size=64" % (pair, name))
         if field == "api":
             if not re.fullmatch(r"\d+\.\d+", value):
                 raise out.Refused("api takes a version such as 1.17, not %s" % value)
@@ -211,7 +218,8 @@ class Libfabric:
     # --- questions ---
 
     def ask(self, hints):
-        """(ret, text of the error, infos as info_parse() has them, the reason that counts by provider, who was asked)."""
+        """(ret, text of the error, infos as info_parse() has them, the reason that counts by provider, who was
+        asked)."""
         self.asked += 1
         why = os.path.join(self.tmp.name, "why%d" % self.asked)
         fields = ["why=" + why] + ["%s=%s" % h for h in hints.items()]
@@ -237,8 +245,9 @@ class Libfabric:
 
 
 def questions_of(told):
-    """The calls of fi_getinfo in the lines of one process, each with the reason that counts. Those of layered providers, which libfabric
-    puts itself (prov_name: efa;^ofi_rxm), are left out. A reason that was a warning stands before the end of its call only."""
+    """The calls of fi_getinfo in the lines of one process, each with the reason that counts. Those of layered
+    providers, which libfabric puts itself (prov_name: efa;^ofi_rxm), are left out. A reason that was a warning stands
+    before the end of its call only."""
     out_, last = [], {}
     for t in told:
         if "reason" in t:

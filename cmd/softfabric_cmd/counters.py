@@ -16,13 +16,16 @@ NET = ("net_tx_pkts", "soft_net_tx_pkts")
 # Classes of what a reader wants to know if it is not 0; the first that matches.
 CLASSES = (
     ("faults injected", r"(soft_)?fault_"),
-    ("receiver not ready, flow control", r"rnr_naks_|soft_pte_disabled|soft_pt_disabled_naks|lpe_err_pt_disabled_|soft_le_exhausted|"
-                                         r"soft_lossless_pauses|credit_waits|rel_throttled|rel_nacks_"),
+    ("receiver not ready, flow control",
+     r"rnr_naks_|soft_pte_disabled|soft_pt_disabled_naks|lpe_err_pt_disabled_|soft_le_exhausted|"
+     r"soft_lossless_pauses|credit_waits|rel_throttled|rel_nacks_"),
     ("dropped or refused", r".*(drop|malformed|violation|err_|_err|no_ptlte|invld_vni|bad_|unreachable|stale|refused)"),
     ("peers lost", r"unresponsive_remote_events|impaired_remote_conn_events|soft_peers_dead|rel_peers_dead"),
     ("repeats", r"retrans_|soft_net_retrans|rel_replays|.*_dups$|rel_pings_"),
-    ("protocols", r"tx_(inject|eager|mp|rzv|rzv_local|bounce|expected)$|soft_(put|get|rendezvous_put|atomic|fetching_atomic|triggered)_cmds|"
-                  r"send_wrs|rdma_(read|write)_wrs|sdma_reqs|pio_pkts"),
+    ("protocols",
+     r"tx_(inject|eager|mp|rzv|rzv_local|bounce|expected)$|"
+     r"soft_(put|get|rendezvous_put|atomic|fetching_atomic|triggered)_cmds|"
+     r"send_wrs|rdma_(read|write)_wrs|sdma_reqs|pio_pkts"),
 )
 
 
@@ -107,8 +110,9 @@ def port_rows(adapters):
 
 def put(adapters, file):
     rows = [("host", "adapter", "processes", "operations", "sent", "received", "local pkts", "net pkts", "repeated")]
-    rows += [(a["host"], a["adapter"], a["processes"], a["operations"], out.amount(a["sent_bytes"]), out.amount(a["received_bytes"]),
-              total(a["counters"], LOCAL), total(a["counters"], NET), a["repeated"]) for a in adapters]
+    rows += [(a["host"], a["adapter"], a["processes"], a["operations"], out.amount(a["sent_bytes"]),
+              out.amount(a["received_bytes"]), total(a["counters"], LOCAL), total(a["counters"], NET), a["repeated"])
+             for a in adapters]
     out.table(rows, file)
     for a in adapters:
         for title, cs in a["by_class"].items():
@@ -121,5 +125,5 @@ def put(adapters, file):
         print("  and %d more ports, which --json=FILE has" % (len(rows) - 1 - PORTS_MOST), file=file)
     killed = sum(a["killed"] for a in adapters)
     if killed:
-        print("  %d of these adapters were left open, by processes that were killed or still run: of them it is what was "
-              "told last, twice a second" % killed, file=file)
+        print("  %d of these adapters were left open, by processes that were killed or still run: of them it is what "
+              "was told last, twice a second" % killed, file=file)

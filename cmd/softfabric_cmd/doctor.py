@@ -48,12 +48,14 @@ def shm():
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as e:
         mend = {errno.EROFS: "mount -o remount,rw /dev/shm", errno.ENOENT: "mount -t tmpfs tmpfs /dev/shm",
-                errno.ENOSPC: "remove files from /dev/shm that nobody uses, or %s" % grow}.get(e.errno, "chmod 1777 /dev/shm")
+                errno.ENOSPC: "remove files from /dev/shm that nobody uses, or %s" % grow,
+                }.get(e.errno, "chmod 1777 /dev/shm")
         return [finding(BAD, what, "no file can be made in /dev/shm: %s" % e.strerror, mend)]
     try:
         os.posix_fallocate(fd, 0, 4 * MIB)
     except OSError as e:
-        return [finding(BAD, what, "4 MiB of /dev/shm cannot be had: %s" % e.strerror, "remove files from /dev/shm that nobody uses, or %s" % grow)]
+        return [finding(BAD, what, "4 MiB of /dev/shm cannot be had: %s" % e.strerror,
+                        "remove files from /dev/shm that nobody uses, or %s" % grow)]
     finally:
         os.close(fd)
         os.unlink(path)
@@ -100,7 +102,8 @@ def membarrier():
     cmds = hosts.libc.syscall(ctypes.c_long(nr), MEMBARRIER_QUERY, 0, 0)
     if cmds >= 0 and cmds & MEMBARRIER_GLOBAL_EXPEDITED:
         return [finding(OK, "membarrier", "sleepers pay for waking up, senders do not")]
-    return [finding(NOTE, "membarrier", "not permitted: each local message costs a fence", "in a container: a seccomp profile that permits membarrier(2)")]
+    return [finding(NOTE, "membarrier", "not permitted: each local message costs a fence",
+                    "in a container: a seccomp profile that permits membarrier(2)")]
 
 
 # --- network ---
@@ -115,15 +118,20 @@ def udp():
             except OSError:
                 missing.append(name)
         if missing:
-            found.append(finding(NOTE, "UDP offloads", "%s missing: more system calls between hosts" % " and ".join(missing), "Linux 5.0 or later"))
+            found.append(finding(NOTE, "UDP offloads",
+                                 "%s missing: more system calls between hosts" % " and ".join(missing),
+                                 "Linux 5.0 or later"))
         else:
             found.append(finding(OK, "UDP offloads", "UDP_SEGMENT and UDP_GRO"))
     for what, name in (("socket receive buffer", "rmem_max"), ("socket send buffer", "wmem_max")):
         limit = read_number("/proc/sys/net/core/" + name)
         if limit is None or limit >= SOCKET_GOOD or os.geteuid() == 0:
-            found.append(finding(OK, what, "up to %s" % out.amount(limit) if limit is not None and limit >= SOCKET_GOOD else "as large as asked for"))
+            found.append(finding(OK, what,
+                                 "up to %s" % out.amount(limit) if limit is not None and limit >= SOCKET_GOOD
+                                 else "as large as asked for"))
         else:
-            found.append(finding(NOTE, what, "at most %s: bursts between hosts lose datagrams, which are repeated" % out.amount(limit),
+            found.append(finding(NOTE, what, "at most %s: bursts between hosts lose datagrams, which are repeated"
+                                 % out.amount(limit),
                                  "sysctl -w net.core.%s=%d" % (name, SOCKET_GOOD)))
     return found
 
@@ -132,10 +140,13 @@ def namespaces():
     missing = [t for t in ("ip", "nsenter") if not shutil.which(t)]
     why = hosts.possible()
     if why:
-        return [finding(NOTE, "virtual hosts", "no namespaces here (%s): softfabric run --hosts does not work" % why, "run it " + hosts.MEND)]
+        return [finding(NOTE, "virtual hosts", "no namespaces here (%s): softfabric run --hosts does not work" % why,
+                        "run it " + hosts.MEND)]
     if missing:
-        return [finding(NOTE, "virtual hosts", "%s missing: softfabric run --hosts does not work" % ", ".join(missing), "apt install iproute2 util-linux")]
-    return [finding(OK, "virtual hosts", "network namespaces can be made%s" % ("" if os.geteuid() == 0 else ", without root"))]
+        return [finding(NOTE, "virtual hosts", "%s missing: softfabric run --hosts does not work" % ", ".join(missing),
+                        "apt install iproute2 util-linux")]
+    return [finding(OK, "virtual hosts",
+                    "network namespaces can be made%s" % ("" if os.geteuid() == 0 else ", without root"))]
 
 
 # --- the machine ---
@@ -144,14 +155,16 @@ def cores():
     n = len(os.sched_getaffinity(0))
     if n > 1:
         return [finding(OK, "cores", "%d" % n)]
-    return [finding(NOTE, "cores", "one: polling ranks take turns, and everything is slow", "more than one core; in a container: docker run --cpus=2")]
+    return [finding(NOTE, "cores", "one: polling ranks take turns, and everything is slow",
+                    "more than one core; in a container: docker run --cpus=2")]
 
 
 def limits():
     found = []
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     level = OK if soft >= 256 else NOTE
-    found.append(finding(level, "open files", "up to %d" % soft, None if level == OK else "ulimit -n %d" % min(4096, hard)))
+    found.append(finding(level, "open files", "up to %d" % soft,
+                         None if level == OK else "ulimit -n %d" % min(4096, hard)))
     soft = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     text = "unlimited" if soft == resource.RLIM_INFINITY else out.amount(soft)
     found.append(finding(OK, "locked memory", "%s; soft adapters lock none, so any limit will do" % text))
@@ -176,7 +189,8 @@ def libfabrics(progress):
 
 def one_libfabric(file, lib):
     if ask.is_old(lib.version):
-        return [finding(BAD, "libfabric", "%s is %s: too old" % (file, lib.version), "%s or later: Debian 12 has it" % places.OLDEST)]
+        return [finding(BAD, "libfabric", "%s is %s: too old" % (file, lib.version),
+                        "%s or later: Debian 12 has it" % places.OLDEST)]
     loaded, refused = [], []
     for p in places.built():
         a = lib.ask_of(p, {"domain_attr.mr_mode": sum(lib.words("domain_attr.mr_mode")["words"].values()) & ~3,
@@ -184,12 +198,15 @@ def one_libfabric(file, lib):
         if a["infos"]:
             loaded.append(p)
         else:
-            refused.append("%s (%s)" % (p, a["reasons"].get(p, "refused by its room") if p in a["loaded"] else "not loaded"))
+            refused.append("%s (%s)" % (p, a["reasons"].get(p, "refused by its room")
+                                        if p in a["loaded"] else "not loaded"))
     text = "%s: %s, our modules load: %s" % (file, lib.version, ", ".join(loaded) or "none")
     if refused:
-        return [finding(BAD, "libfabric", "%s; not: %s" % (text, ", ".join(refused)), "softfabric info; FI_LOG_LEVEL=info fi_info says what the loader says")]
+        return [finding(BAD, "libfabric", "%s; not: %s" % (text, ", ".join(refused)),
+                        "softfabric info; FI_LOG_LEVEL=info fi_info says what the loader says")]
     if ask.version_of(lib.version) > ask.version_of(places.NEWEST):
-        return [finding(NOTE, "libfabric", text + "; newer than what it was tested with, %s" % places.NEWEST, "report what goes wrong")]
+        return [finding(NOTE, "libfabric", text + "; newer than what it was tested with, %s" % places.NEWEST,
+                        "report what goes wrong")]
     return [finding(OK, "libfabric", text)]
 
 
@@ -209,7 +226,8 @@ def room():
 def modules():
     missing = [p for p in places.PROVIDERS if p not in places.built()]
     if missing:
-        return [finding(BAD, "modules", "%s not in %s" % (", ".join(missing), places.modules), "build them (ninja), or install the package again")]
+        return [finding(BAD, "modules", "%s not in %s" % (", ".join(missing), places.modules),
+                        "build them (ninja), or install the package again")]
     return [finding(OK, "modules", places.modules)]
 
 

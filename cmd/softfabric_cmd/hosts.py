@@ -5,12 +5,13 @@
     | eth0 10.77.0.1 |    | eth0 10.77.0.2 |  ...
     +-------+--------+    +-------+--------+
             | veth                | veth
-    +-------+---------------------+--------+         the command runs here: mpirun starts the ranks through softfabric-on, in
-    | eth0 (a bridge) 10.77.0.254          |         the place of ssh
+    +-------+---------------------+--------+         the command runs here: mpirun starts the ranks
+    | eth0 (a bridge) 10.77.0.254          |         through softfabric-on, in the place of ssh
     +--------------------------------------+
 
-All of it lies in one process namespace of its own, whose first process is ours: when it ends, the kernel ends all others, and namespaces,
-interfaces and files in /dev/shm go with them, whatever happens. Without root everything is in a user namespace as well.
+All of it lies in one process namespace of its own, whose first process is ours: when it ends, the kernel ends all
+others, and namespaces, interfaces and files in /dev/shm go with them, whatever happens. Without root everything is in a
+user namespace as well.
 """
 import ctypes
 import os
@@ -21,13 +22,15 @@ import subprocess
 
 from . import out
 
-CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x20000, 0x4000000, 0x8000000
+CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 MS_REC, MS_PRIVATE, MS_BIND, MS_NOSUID, MS_NODEV = 0x4000, 0x40000, 0x1000, 2, 4
 PR_SET_PDEATHSIG = 1
 NET, LAUNCHER = "10.77.0", "10.77.0.254"
 HOSTS_MAX = 200
 MEND = ("as root, or allow it: sysctl -w kernel.unprivileged_userns_clone=1 user.max_user_namespaces=10000 "
-        "kernel.apparmor_restrict_unprivileged_userns=0 (those that this kernel has); in a container: docker run --privileged")
+        "kernel.apparmor_restrict_unprivileged_userns=0 (those that this kernel has); "
+        "in a container: docker run --privileged")
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -37,7 +40,10 @@ AGENT = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
 host=$1
 shift
-{ read -r pid <%(tmp)s/host."$host"; } 2>/dev/null || { echo "softfabric: there is no host $host; hosts: %(names)s" >&2; exit 255; }
+if ! { read -r pid <%(tmp)s/host."$host"; } 2>/dev/null; then
+    echo "softfabric: there is no host $host; hosts: %(names)s" >&2
+    exit 255
+fi
 exec nsenter --target "$pid" --mount --root --net --uts --wdns=/ sh -c "cd '$PWD' 2>/dev/null; $*"
 """
 
@@ -84,7 +90,8 @@ def enter():
 
 def ip(commands, pid=None):
     where = ["nsenter", "--target", str(pid), "--net"] if pid else []
-    p = subprocess.run(where + ["ip", "-batch", "-"], input="\n".join(commands) + "\n", capture_output=True, text=True, check=False)
+    p = subprocess.run(where + ["ip", "-batch", "-"], input="\n".join(commands) + "\n",
+                       capture_output=True, text=True, check=False)
     if p.returncode:
         raise out.Refused("a virtual network cannot be made: ip: %s" % (p.stderr.strip().splitlines() or ["?"])[0], 125)
 
@@ -118,7 +125,8 @@ def host_start(tmp, name, n):
     os.close(ready)
     if not ok:
         raise out.Refused("virtual host %s cannot be made: %s" % (name, MEND), 125)
-    ip(["link add p%d type veth peer name eth0 netns %d" % (n, pid), "link set p%d master eth0" % n, "link set p%d up" % n])
+    ip(["link add p%d type veth peer name eth0 netns %d" % (n, pid),
+        "link set p%d master eth0" % n, "link set p%d up" % n])
     ip(["link set lo up", "link set eth0 up", "addr add %s.%d/24 dev eth0" % (NET, n)], pid)
     with open(os.path.join(tmp, "host." + name), "w", encoding="ascii") as f:
         f.write("%d\n" % pid)
@@ -132,13 +140,15 @@ def setup(tmp, cnt, progress):
         mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV)
         shm_private()
         socket.sethostname("softfabric")
-        table = ["127.0.0.1 localhost", LAUNCHER + " softfabric"] + ["%s.%d %s" % (NET, n, h) for n, h in enumerate(names, 1)]
+        table = (["127.0.0.1 localhost", LAUNCHER + " softfabric"]
+                 + ["%s.%d %s" % (NET, n, h) for n, h in enumerate(names, 1)])
         with open(os.path.join(tmp, "hosts"), "w", encoding="ascii") as f:
             f.write("\n".join(table) + "\n")
         if os.path.exists("/etc/hosts"):
             mount(os.path.join(tmp, "hosts"), "/etc/hosts", None, MS_BIND)
     except OSError as e:
-        raise out.Refused("this system permits namespaces, but not %s in them (%s); run it %s" % (e.filename, e.strerror, MEND), 125) from None
+        raise out.Refused("this system permits namespaces, but not %s in them (%s); run it %s"
+                          % (e.filename, e.strerror, MEND), 125) from None
     ip(["link set lo up", "link add eth0 type bridge", "link set eth0 up", "addr add %s/24 dev eth0" % LAUNCHER])
     for n, name in enumerate(names, 1):
         progress.say("making virtual host %s" % name)
@@ -151,7 +161,8 @@ def setup(tmp, cnt, progress):
 
 
 def launch_env(env, tmp, names):
-    """What tells an mpirun which hosts there are and how to reach them: Open MPI 4 (OMPI_MCA_), 5 (PRTE_MCA_), hydra. Ranks go round the hosts."""
+    """What tells an mpirun which hosts there are and how to reach them: Open MPI 4 (OMPI_MCA_), 5 (PRTE_MCA_), hydra.
+    Ranks go round the hosts."""
     agent, slots = os.path.join(tmp, "softfabric-on"), max(1, os.cpu_count() or 1)
     for file, line in (("ompi.hosts", "%s slots=%d" % ("%s", slots)), ("hydra.hosts", "%s")):
         with open(os.path.join(tmp, file), "w", encoding="ascii") as f:
@@ -160,14 +171,20 @@ def launch_env(env, tmp, names):
         "PATH": tmp + ":" + env.get("PATH", "/usr/bin:/bin"), "SOFTFABRIC_HOSTS": ",".join(names),
         "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",  # root of these namespaces only
         "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "OMPI_MCA_plm": "rsh", "OMPI_MCA_plm_rsh_agent": agent, "OMPI_MCA_orte_default_hostfile": os.path.join(tmp, "ompi.hosts"),
-        "OMPI_MCA_orte_keep_fqdn_hostnames": "1", "OMPI_MCA_oob_tcp_if_include": NET + ".0/24", "OMPI_MCA_btl_tcp_if_include": NET + ".0/24",
-        "OMPI_MCA_orte_tmpdir_base": tmp, "OMPI_MCA_rmaps_base_mapping_policy": "node", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+        "OMPI_MCA_plm": "rsh", "OMPI_MCA_plm_rsh_agent": agent,
+        "OMPI_MCA_orte_default_hostfile": os.path.join(tmp, "ompi.hosts"),
+        "OMPI_MCA_orte_keep_fqdn_hostnames": "1",
+        "OMPI_MCA_oob_tcp_if_include": NET + ".0/24", "OMPI_MCA_btl_tcp_if_include": NET + ".0/24",
+        "OMPI_MCA_orte_tmpdir_base": tmp,
+        "OMPI_MCA_rmaps_base_mapping_policy": "node", "OMPI_MCA_rmaps_base_oversubscribe": "1",
         "OMPI_MCA_hwloc_base_binding_policy": "none",
-        "PRTE_MCA_plm": "ssh", "PRTE_MCA_plm_ssh_agent": agent, "PRTE_MCA_prte_default_hostfile": os.path.join(tmp, "ompi.hosts"),
-        "PRTE_MCA_prte_keep_fqdn_hostnames": "1", "PRTE_MCA_prte_if_include": NET + ".0/24", "PRTE_MCA_prte_tmpdir_base": tmp,
+        "PRTE_MCA_plm": "ssh", "PRTE_MCA_plm_ssh_agent": agent,
+        "PRTE_MCA_prte_default_hostfile": os.path.join(tmp, "ompi.hosts"),
+        "PRTE_MCA_prte_keep_fqdn_hostnames": "1",
+        "PRTE_MCA_prte_if_include": NET + ".0/24", "PRTE_MCA_prte_tmpdir_base": tmp,
         "PRTE_MCA_rmaps_default_mapping_policy": "node:oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none",
-        "HYDRA_LAUNCHER": "ssh", "HYDRA_LAUNCHER_EXEC": agent, "HYDRA_HOST_FILE": os.path.join(tmp, "hydra.hosts"), "HYDRA_IFACE": "eth0",
+        "HYDRA_LAUNCHER": "ssh", "HYDRA_LAUNCHER_EXEC": agent,
+        "HYDRA_HOST_FILE": os.path.join(tmp, "hydra.hosts"), "HYDRA_IFACE": "eth0",
     }
     fixed = ("PATH", "SOFTFABRIC_HOSTS")
     env.update({k: v for k, v in ours.items() if k in fixed or k not in env})

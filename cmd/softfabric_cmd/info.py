@@ -3,9 +3,11 @@
 from . import ask, out, places
 
 EPILOG = """\
-The room is what SOFTFABRIC_NET, SOFTFABRIC_EFA, SOFTFABRIC_CXI, SOFTFABRIC_OPX and the file SOFTFABRIC_CONF describe, softfabric(1).
+The room is what SOFTFABRIC_NET, SOFTFABRIC_EFA, SOFTFABRIC_CXI, SOFTFABRIC_OPX and the file SOFTFABRIC_CONF describe,
+softfabric(1).
 exit status: 0; 1 the room is refused, or a provider that was asked for offers nothing."""
-FAULTS = (("loss_ppm", "loss"), ("dup_ppm", "dup"), ("reorder_ppm", "reorder"), ("corrupt_ppm", "corrupt"), ("truncate_ppm", "truncate"))
+FAULTS = (("loss_ppm", "loss"), ("dup_ppm", "dup"), ("reorder_ppm", "reorder"), ("corrupt_ppm", "corrupt"),
+          ("truncate_ppm", "truncate"))
 NO_LIMIT = (1 << 64) - 1
 
 
@@ -25,7 +27,8 @@ def conditions(net):
     if net["delay_ns"]:
         said.append("delay=" + seconds(net["delay_ns"]).replace(" ", ""))
     if net["partition_to_ns"]:
-        said.append("partition=%s-%s" % tuple(seconds(net["partition_%s_ns" % k]).replace(" ", "") for k in ("from", "to")))
+        said.append("partition=%s-%s" % tuple(seconds(net["partition_%s_ns" % k]).replace(" ", "")
+                                              for k in ("from", "to")))
     if net["seed"]:
         said.append("seed=%d" % net["seed"])
     return ", ".join(said) or "none"
@@ -37,7 +40,8 @@ def room_print(room):
         print("network: refused: %s" % net["error"])
     else:
         sealed = ", encrypted" if net["secrecy"] else ", sealed" if net["sealed"] else ""
-        print("network: interface %s, paths %s%s; a silent peer is dead after %s" % (net["if"], net["paths"], sealed, seconds(net["dead_after_ns"])))
+        print("network: interface %s, paths %s%s; a silent peer is dead after %s"
+              % (net["if"], net["paths"], sealed, seconds(net["dead_after_ns"])))
         print("faults:  %s" % conditions(net))
         if net["pcap"]:
             print("capture: %s" % net["pcap"])
@@ -57,7 +61,8 @@ def limits(provider, a):
     if provider == "efa":
         return "qp %d, mr %d, sq %d, rq %d" % (a["max_qp"], a["max_mr"], a["sq"], a["rq"])
     if provider == "cxi":
-        return "le %d, pte %d, eq %d, services %s" % (a["les"], a["ptes"], a["eqs"], ",".join(str(s["id"]) for s in a["services"]))
+        return "le %d, pte %d, eq %d, services %s" % (a["les"], a["ptes"], a["eqs"],
+                                                      ",".join(str(s["id"]) for s in a["services"]))
     return "contexts %d, credits %d, %s" % (a["contexts"], a["credits"], a["state"])
 
 
@@ -66,7 +71,8 @@ def offers_get(lib, providers):
     for p in providers:
         a = lib.ask_of(p, {"domain_attr.mr_mode": sum(lib.words("domain_attr.mr_mode")["words"].values()) & ~3,
                            "mode": sum(lib.words("mode")["words"].values())})
-        got[p] = {"infos": a["infos"], "refused": a["reasons"].get(p) or (None if a["infos"] else a["text"]), "asked": p in a["loaded"]}
+        got[p] = {"infos": a["infos"], "refused": a["reasons"].get(p) or (None if a["infos"] else a["text"]),
+                  "asked": p in a["loaded"]}
     return got
 
 
@@ -76,8 +82,9 @@ def offers_print(lib, got):
     for p, g in got.items():
         for i in g["infos"]:
             tag = int(i["ep_attr.mem_tag_format"], 0).bit_length()
-            rows.append((p, i["domain_attr.name"], i["ep_attr.type"][6:].lower(), i["fabric_attr.name"], out.amount(int(i["ep_attr.max_msg_size"])),
-                         i["tx_attr.inject_size"], tag, "+".join(w[6:] for w in i["domain_attr.mr_mode"]) or "none"))
+            rows.append((p, i["domain_attr.name"], i["ep_attr.type"][6:].lower(), i["fabric_attr.name"],
+                         out.amount(int(i["ep_attr.max_msg_size"])), i["tx_attr.inject_size"], tag,
+                         "+".join(w[6:] for w in i["domain_attr.mr_mode"]) or "none"))
     if len(rows) > 1:
         out.table(list(dict.fromkeys(rows)))
     for p, g in got.items():

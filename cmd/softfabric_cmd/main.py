@@ -23,7 +23,8 @@ VERBS = {
 def usage():
     lines = ["usage: softfabric VERB [OPTIONS] ...", ""]
     lines += ["  %-8s %s" % v for v in VERBS.items()]
-    return "\n".join(lines + ["", "softfabric VERB --help says more about each; softfabric --version; softfabric(1).", ""])
+    lines += ["", "softfabric VERB --help says more about each; softfabric --version; softfabric(1).", ""]
+    return "\n".join(lines)
 
 
 def verb_check(word):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What all verbs share of input and output: refusals in one sentence, options, tables, JSON, progress.
 
-Exit status: 0 done; 1 a finding, a refusal of fi_getinfo, something missing; 2 the command line; `run` has its command's own, 125 where
-the command was not started, 126 and 127 where it cannot be, as env(1).
+Exit status: 0 done; 1 a finding, a refusal of fi_getinfo, something missing; 2 the command line; `run` has its
+command's own, 125 where the command was not started, 126 and 127 where it cannot be, as env(1).
 """
 import argparse
 import difflib
@@ -58,7 +58,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message):
         choice = re.match(r"argument (\S+): invalid choice: '(.*?)' \(choose from (.*)\)", message)
         if choice:
-            message = "%s takes %s, not %s" % (choice.group(1).split("/")[-1], choice.group(3).replace("'", ""), choice.group(2))
+            message = "%s takes %s, not %s" % (choice.group(1).split("/")[-1],
+                                               choice.group(3).replace("'", ""), choice.group(2))
         no_number = re.match(r"argument (\S+): invalid (?:int|float) value: '(.*)'", message)
         if no_number:
             message = "%s takes a number, not %s" % (no_number.group(1).split("/")[-1], no_number.group(2))
@@ -74,7 +75,8 @@ class Parser(argparse.ArgumentParser):
         return super().format_help().replace("--json FILE", "--json[=FILE]")
 
     def add_json(self, what):
-        self.add_argument("--json", metavar="FILE", help="%s as JSON, to FILE, or --json alone to standard output" % what)
+        self.add_argument("--json", metavar="FILE",
+                          help="%s as JSON, to FILE, or --json alone to standard output" % what)
 
     def parse_args(self, args=None, namespace=None):
         # The word behind --json is another argument, never its value.

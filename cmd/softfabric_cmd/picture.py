@@ -66,7 +66,8 @@ def svg(charts, caption):
     """@charts: [(title, unit, series)]."""
     charts = [c for c in charts if any(c[2].values())]
     width = WIDTH * max(1, len(charts))
-    put = ['<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="11">' % (width, HEIGHT + 20),
+    put = ['<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="11">'
+           % (width, HEIGHT + 20),
            '<rect width="100%" height="100%" fill="white"/>']
     for i, (title, unit, series) in enumerate(charts):
         put += chart(title, unit, {n: line for n, line in series.items() if line}, i * WIDTH)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Where things are: the modules and the helper program of this build or installation, and the libfabrics and MPIs of the machine."""
+"""Where things are: the modules and the helper program of this build or installation, and the libfabrics and MPIs of
+the machine."""
 import glob
 import os
 import re
@@ -10,7 +11,8 @@ from .out import Refused
 
 OLDEST, NEWEST = "1.17", "2.6"  # libfabric
 PROVIDERS = ("efa", "cxi", "opx")
-LIBFABRIC_DIRS = ("/usr/local/lib", "/usr/lib", "/usr/lib64", "/opt/*/lib", "/opt/*/lib64", "/opt/*/*/lib", "/opt/*/*/lib64")
+LIBFABRIC_DIRS = ("/usr/local/lib", "/usr/lib", "/usr/lib64",
+                  "/opt/*/lib", "/opt/*/lib64", "/opt/*/*/lib", "/opt/*/*/lib64")
 
 own = modules = probe = version = wire = None
 
@@ -42,9 +44,11 @@ def need_modules():
 def ask_probe(args, env=None):
     """Runs the helper to its end. Returns its output."""
     try:
-        p = subprocess.run([probe] + args, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env, check=False)
+        p = subprocess.run([probe] + args, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env,
+                           check=False)
     except OSError as e:
-        raise Refused("%s cannot be run (%s): build it (ninja), or install the package again" % (probe, e.strerror), 1) from None
+        raise Refused("%s cannot be run (%s): build it (ninja), or install the package again"
+                      % (probe, e.strerror), 1) from None
     if p.returncode < 0:
         raise Refused("%s %s ended by signal %d" % (probe, " ".join(args), -p.returncode), 1)
     return p.stdout
@@ -55,7 +59,8 @@ def env_with_modules(env):
     env = dict(env)
     rest = [d for d in env.get("FI_PROVIDER_PATH", "").split(":") if d and d != modules]
     env["FI_PROVIDER_PATH"] = ":".join([modules] + rest)
-    env.setdefault("IPATH_NO_BACKTRACE", "1")  # Debian 12's libfabric brings a library that turns crashes into exit statuses
+    # Debian 12's libfabric brings a library that turns crashes into exit statuses.
+    env.setdefault("IPATH_NO_BACKTRACE", "1")
     return env
 
 
@@ -111,12 +116,13 @@ def mpis():
 
 def mpi_version(file):
     try:
-        p = subprocess.run([file, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False)
+        p = subprocess.run([file, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                           timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return "unknown MPI", "does not tell its version"
     text = p.stdout + p.stderr
-    for pattern, name in ((r"\(Open MPI\) (\S+)", "Open MPI"), (r"HYDRA[\s\S]*?Version:\s+(\S+)", "MPICH (hydra)"), (r"PRRTE\)? (\S+)", "PRRTE"),
-                          (r"Intel\(R\) MPI.*Version (\S+)", "Intel MPI")):
+    for pattern, name in ((r"\(Open MPI\) (\S+)", "Open MPI"), (r"HYDRA[\s\S]*?Version:\s+(\S+)", "MPICH (hydra)"),
+                          (r"PRRTE\)? (\S+)", "PRRTE"), (r"Intel\(R\) MPI.*Version (\S+)", "Intel MPI")):
         m = re.search(pattern, text)
         if m:
             return name, m.group(1)

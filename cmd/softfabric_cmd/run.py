@@ -18,10 +18,12 @@ USAGE = ("softfabric run [-p PROVIDER] [--hosts N] [--net KEYS] [--efa KEYS] [--
 EPILOG = """\
   softfabric run -p efa -- mpirun -np 2 ./a.out
   softfabric run -p cxi --hosts 3 --net "loss=1%;seed=7" -- mpirun -np 6 ./a.out
-KEYS are those of SOFTFABRIC_NET and so on, softfabric(1); what is in the environment already stays, a key given here wins.
--p sets FI_PROVIDER, and has Open MPI take mtl/ofi with that provider. With --hosts the command is told the hosts (h1, h2, ...) in the
-words of Open MPI 4 and 5 and hydra, ranks go round them, and any command starts on one with: softfabric-on h1 COMMAND.
-exit status: the command's own (128 + signal if one ended it); 125 nothing was run; 126, 127 the command cannot be started."""
+KEYS are those of SOFTFABRIC_NET and so on, softfabric(1); what is in the environment already stays, a key given here
+wins. -p sets FI_PROVIDER, and has Open MPI take mtl/ofi with that provider. With --hosts the command is told the hosts
+(h1, h2, ...) in the words of Open MPI 4 and 5 and hydra, ranks go round them, and any command starts on one with:
+softfabric-on h1 COMMAND.
+exit status: the command's own (128 + signal if one ended it); 125 nothing was run; 126, 127 the command cannot be
+started."""
 GRACE_S = 10
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -40,7 +42,8 @@ def env_for(args):
     if capture:
         env["SOFTFABRIC_NET"] = ";".join(k for k in (env.get("SOFTFABRIC_NET"), capture) if k)
     if args.provider:
-        mpi = {"FI_PROVIDER": args.provider, "OMPI_MCA_opal_common_ofi_provider_include": args.provider, "OMPI_MCA_pml": "cm", "OMPI_MCA_mtl": "ofi"}
+        mpi = {"FI_PROVIDER": args.provider, "OMPI_MCA_opal_common_ofi_provider_include": args.provider,
+               "OMPI_MCA_pml": "cm", "OMPI_MCA_mtl": "ofi"}
         for k, v in mpi.items():
             env.setdefault(k, v)
     return env
@@ -63,7 +66,8 @@ def command_check(command, env, with_hosts=False):
         raise out.Refused("the command has no name", 127)
     if not shutil.which(command[0], path=env.get("PATH")):
         found = os.path.exists(command[0])
-        raise out.Refused("%s %s" % (command[0], "cannot be executed" if found else "is not there, and not in PATH"), 126 if found else 127)
+        raise out.Refused("%s %s" % (command[0], "cannot be executed" if found else "is not there, and not in PATH"),
+                          126 if found else 127)
 
 
 def hosts_check(cnt):
@@ -155,7 +159,8 @@ def pidfd(pid):
 
 
 def supervise(command, env):
-    """Starts the command and waits for it. A signal to us is one to it; what it leaves then is ended. Returns its exit status."""
+    """Starts the command and waits for it. A signal to us is one to it; what it leaves then is ended. Returns its exit
+    status."""
     hosts.libc.prctl(PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1))
     caught, p = [], None
 
@@ -215,7 +220,8 @@ def with_hosts(args, command, env, tmp, watch=None):
     try:
         hosts.enter()
     except OSError as e:
-        raise out.Refused("this system does not permit virtual hosts (%s): run it %s" % (e.strerror, hosts.MEND), 125) from None
+        raise out.Refused("this system does not permit virtual hosts (%s): run it %s"
+                          % (e.strerror, hosts.MEND), 125) from None
     sys.stdout.flush()
     caught, child = [], None
 
@@ -316,7 +322,8 @@ def no_adapters(env, provider):
 def report(args, command, status, seconds, stats, watch):
     adapters = counters.summary(counters.read(stats, watch))
     if args.json:
-        out.put_json(args.json, {"command": command, "status": status, "seconds": round(seconds, 3), "hosts": args.hosts or 0, "adapters": adapters})
+        out.put_json(args.json, {"command": command, "status": status, "seconds": round(seconds, 3),
+                                 "hosts": args.hosts or 0, "adapters": adapters})
     if args.quiet or args.json == "-":
         return
     sys.stdout.flush()
@@ -333,7 +340,8 @@ def report(args, command, status, seconds, stats, watch):
 
 def add_room(ap):
     """What `run` and `capture` let one choose."""
-    ap.add_argument("-p", "--provider", choices=places.PROVIDERS, help="libfabric and Open MPI are told to use this one")
+    ap.add_argument("-p", "--provider", choices=places.PROVIDERS,
+                    help="libfabric and Open MPI are told to use this one")
     ap.add_argument("--hosts", type=int, metavar="N", help="make N virtual hosts for the time of the run")
     for kind in ("net", "efa", "cxi", "opx"):
         ap.add_argument("--" + kind, metavar="KEYS", help="keys of SOFTFABRIC_%s" % kind.upper())
@@ -375,8 +383,8 @@ def run(args, command):
 
 def run_checked(args, command):
     places.need_modules()
-    if args.json:
-        out.put_json(args.json if args.json != "-" else os.devnull, {})  # what cannot be written is said before anything runs
+    if args.json:  # what cannot be written is said before anything runs
+        out.put_json(args.json if args.json != "-" else os.devnull, {})
     if args.provider and args.provider not in places.built():
         raise out.Refused("%s is not built: there is no %s" % (args.provider, places.module_file(args.provider)))
     env = env_for(args)
@@ -386,7 +394,8 @@ def run_checked(args, command):
         pairs = [k.partition("=") for k in env["SOFTFABRIC_NET"].split(";")]
         last = [v.strip() for k, _, v in pairs if k.strip() == "if"][-1]
         if last not in ("eth0", "lo"):
-            raise out.Refused("the virtual hosts have the interface eth0 (and lo), not %s: leave if out of --net" % last, 125)
+            raise out.Refused("the virtual hosts have the interface eth0 (and lo), not %s: leave if out of --net"
+                              % last, 125)
     command_check(command, env, args.hosts is not None)
     room_check(env, args.hosts is not None)
     no_adapters({**env, "SOFTFABRIC_NET": env["SOFTFABRIC_NET"] + ";if=lo"} if args.hosts else env, args.provider)

@@ -15,11 +15,13 @@ A hint is a field of struct fi_info, its value a number or libfabric's words wit
   softfabric why -p efa caps=msg+tagged ep_attr.type=rdm tx_attr.inject_size=4096 api=1.17
 Behind -- is a program, or an mpirun of one: it is run with what softfabric run would set, and each question that it put
 to fi_getinfo() is explained. KEYS are those of SOFTFABRIC_NET and so on, softfabric(1).
-exit status: 0 somebody accepts all that was asked; 1 not; 2 a hint that there is not. With a COMMAND that cannot be started 126 or 127."""
+exit status: 0 somebody accepts all that was asked; 1 not; 2 a hint that there is not. With a COMMAND that cannot be
+started 126 or 127."""
 
 
 def refusal(lib, provider, hints):
-    """Why @provider refuses @hints, and the changes after which it does not: [(field, what to write)]. None: it accepts them."""
+    """Why @provider refuses @hints, and the changes after which it does not: [(field, what to write)]. None: it accepts
+    them."""
     first = lib.ask_of(provider, hints)
     if not first["ret"]:
         return None
@@ -28,7 +30,8 @@ def refusal(lib, provider, hints):
         return {"reason": "this libfabric is %s, and asks nobody for a later version, %s" % (lib.version, api),
                 "change": [("api", "api=%s at most" % lib.version)]}
     if provider not in first["loaded"]:
-        return {"reason": "libfabric did not ask it: the module was not loaded (softfabric doctor), or FI_PROVIDER leaves it out", "change": []}
+        return {"reason": "libfabric did not ask it: the module was not loaded (softfabric doctor), or FI_PROVIDER "
+                          "leaves it out", "change": []}
     reason = first["reasons"].get(provider) or first["text"]
     left, change, answer, told = dict(hints), {}, first, dict(first["reasons"])
     while answer["ret"] and len(change) < 8:
@@ -45,7 +48,8 @@ def refusal(lib, provider, hints):
     for f in change:
         if f in ask.OFFERED_BY_PROGRAM:
             left = least(lib, provider, left, f, hints.get(f, 0))
-    return {"reason": reason, "change": [(f, advice(lib, f, hints.get(f), left.get(f, 0), infos, told[f])) for f, infos in change.items()]}
+    return {"reason": reason, "change": [(f, advice(lib, f, hints.get(f), left.get(f, 0), infos, told[f]))
+                                         for f, infos in change.items()]}
 
 
 def least(lib, provider, hints, field, asked):
@@ -58,7 +62,8 @@ def least(lib, provider, hints, field, asked):
 
 
 def one_step(lib, provider, hints, done, reason):
-    """The field that stands in the way: (it, what is offered without it). Without it all is accepted, or at least the refusal is about it."""
+    """The field that stands in the way: (it, what is offered without it). Without it all is accepted, or at least the
+    refusal is about it."""
     left = [f for f in candidates(hints) if f not in done]
     for f in left:
         a = lib.ask_of(provider, widened(lib, hints, f))
@@ -120,7 +125,8 @@ def advice(lib, field, asked, accepted, infos, reason):
         extra = [w for w in lib.show(field, asked).split("+") if not any(w in v for v in values)]
         return "%s without %s" % (field, "+".join(extra) or lib.show(field, asked))
     if lib.known["fields"][field] == "number":
-        limit = re.search(r"%s is \d+ in the hints, at most (\d+) here" % re.escape(field.replace(".", "->", 1)), reason)
+        limit = re.search(r"%s is \d+ in the hints, at most (\d+) here" % re.escape(field.replace(".", "->", 1)),
+                          reason)
         most = max([int(v, 0) for v in values] + [int(limit.group(1)) if limit else 0])
         return "%s=%s at most" % (field, lib.show(field, most)) if most else "no %s" % field
     return "%s=%s" % (field, " or ".join(dict.fromkeys(values))) if values else "no %s" % field
@@ -157,7 +163,8 @@ def providers_of(args, hints):
         return [args.provider]
     named_ = [p for p in places.PROVIDERS if p in name.lower().split(";")]
     if name and not named_:
-        raise out.Refused("%s is no provider of ours%s: they are %s" % (name, out.nearest(name, places.PROVIDERS), ", ".join(places.PROVIDERS)))
+        raise out.Refused("%s is no provider of ours%s: they are %s"
+                          % (name, out.nearest(name, places.PROVIDERS), ", ".join(places.PROVIDERS)))
     return named_ or places.built()
 
 
@@ -168,7 +175,8 @@ def why_hints(args, pairs, room):
         said = question(lib, hints, providers_of(args, hints), progress)
         progress.end()
         if args.json:
-            out.put_json(args.json, {"libfabric": lib.version, "hints": {f: lib.show(f, v) for f, v in hints.items()}, "providers": said})
+            out.put_json(args.json, {"libfabric": lib.version, "hints": {f: lib.show(f, v) for f, v in hints.items()},
+                                     "providers": said})
         else:
             print("asked for: %s" % hints_text(lib, hints))
             said_print(said)
@@ -238,13 +246,15 @@ def why_command(args, command, room):
         questions = asked_by(os.path.join(tmp, "why"))
     progress.end()
     if not questions:
-        raise out.Refused("%s ended with status %d, and none of its processes asked our providers: it does not use libfabric, named another provider "
-                          "(FI_PROVIDER, hints), or has libfabric linked in" % (command[0], status), 1)
+        raise out.Refused("%s ended with status %d, and none of its processes asked our providers: it does not use "
+                          "libfabric, named another provider (FI_PROVIDER, hints), or has libfabric linked in"
+                          % (command[0], status), 1)
     result = explained(args, questions, progress, room)
     if args.json:
         out.put_json(args.json, {"command": command, "status": status, "questions": result})
     else:
-        print("%s ended with status %d; its processes put %d different questions to our providers:" % (command[0], status, len(result)))
+        print("%s ended with status %d; its processes put %d different questions to our providers:"
+              % (command[0], status, len(result)))
         for n, r in enumerate(result, 1):
             print("%d. asked for: %s" % (n, r["hints"]))
             said_print(r["providers"])

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The softfabric command from outside: test_cmd.py COMMAND OLD_LIBFABRIC GROUP. What it cannot do is one sentence, never a trace."""
+"""The softfabric command from outside: test_cmd.py COMMAND OLD_LIBFABRIC GROUP. What it cannot do is one sentence,
+never a trace."""
 import ctypes
 import fcntl
 import json
@@ -29,8 +30,8 @@ def environment(**more):
 
 
 def run(*args, before=(), **env):
-    p = subprocess.run([*before, COMMAND, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S, env=environment(**env),
-                       check=False)
+    p = subprocess.run([*before, COMMAND, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                       timeout=LIMIT_S, env=environment(**env), check=False)
     if "Traceback" in p.stdout + p.stderr:
         raise AssertionError("a trace:\n" + p.stderr)
     return p
@@ -56,7 +57,8 @@ def forbid_readv():
 
 
 def can_namespaces():
-    return shutil.which("unshare") and not subprocess.run(["unshare", "-Urmn", "true"], stderr=subprocess.DEVNULL, check=False).returncode
+    return (shutil.which("unshare")
+            and not subprocess.run(["unshare", "-Urmn", "true"], stderr=subprocess.DEVNULL, check=False).returncode)
 
 
 class Case(unittest.TestCase):
@@ -121,7 +123,8 @@ class Basic(Case):
 
     def test_info_json(self):
         file = os.path.join(TMP.name, "info.json")
-        self.assertEqual(self.done(run("info", "-p", "cxi", "--json=" + file, SOFTFABRIC_CXI="les=64;svc=2:vnis=7")), "")
+        self.assertEqual(self.done(run("info", "-p", "cxi", "--json=" + file, SOFTFABRIC_CXI="les=64;svc=2:vnis=7")),
+                         "")
         with open(file, encoding="utf-8") as f:
             got = json.load(f)
         self.assertEqual(got["room"]["cxi"]["adapters"][0]["les"], 64)
@@ -170,7 +173,8 @@ class Why(Case):
             self.assertIn("accepted with tx_attr.inject_size=%d at most" % most, p.stdout)
 
     def test_two_attributes(self):
-        got = json.loads(run("why", "-p", "cxi", "--json", "caps=rma+multicast", "ep_attr.type=rdm", "api=1.17").stdout)["providers"]["cxi"]
+        p = run("why", "-p", "cxi", "--json", "caps=rma+multicast", "ep_attr.type=rdm", "api=1.17")
+        got = json.loads(p.stdout)["providers"]["cxi"]
         self.assertIn("FI_MULTICAST", got["reason"])
         change = dict(got["change"])
         self.assertEqual(change["caps"], "caps without FI_MULTICAST")
@@ -277,7 +281,8 @@ class Doctor(Case):
     def test_here(self):
         p = run("doctor", "--json")
         self.assertIn(p.returncode, (0, 1), p.stderr)
-        for what in ("modules", "shared memory", "memory of other processes", "UDP offloads", "cores", "locked memory", "virtual hosts", "libfabric"):
+        for what in ("modules", "shared memory", "memory of other processes", "UDP offloads", "cores", "locked memory",
+                     "virtual hosts", "libfabric"):
             self.assertTrue(self.level(p, what), what)
         self.assertEqual(self.level(p, "modules")[0][0], "ok")
         self.assertEqual([w for w in os.listdir("/dev/shm") if w.startswith("softfabric-doctor")], [])
@@ -307,9 +312,10 @@ class Doctor(Case):
 
     @unittest.skipUnless(can_namespaces(), "no namespaces here")
     def test_shared_memory(self):
-        for script, word, mend in (("mount -t tmpfs -o size=1m tmpfs /dev/shm", "4 MiB of /dev/shm cannot be had", "size=1g"),
-                                   ("mount -t tmpfs -o size=8m tmpfs /dev/shm", "8.4 MB in /dev/shm are free", "size=1g"),
-                                   ("mount -t tmpfs -o ro tmpfs /dev/shm", "Read-only", "remount,rw")):
+        for script, word, mend in (
+                ("mount -t tmpfs -o size=1m tmpfs /dev/shm", "4 MiB of /dev/shm cannot be had", "size=1g"),
+                ("mount -t tmpfs -o size=8m tmpfs /dev/shm", "8.4 MB in /dev/shm are free", "size=1g"),
+                ("mount -t tmpfs -o ro tmpfs /dev/shm", "Read-only", "remount,rw")):
             p = run("doctor", "--json", before=in_namespace(script))
             level, text, said = self.level(p, "shared memory")[0]
             self.assertEqual((p.returncode, level), (1, "bad"))
@@ -329,7 +335,8 @@ class Run(Case):
 
     def test_environment(self):
         script = "echo $FI_PROVIDER $SOFTFABRIC_NET $SOFTFABRIC_EFA ${FI_PROVIDER_PATH##*/build}"
-        p = run("run", "-q", "-p", "efa", "--net", "loss=1%", "--efa", "nics=2", "--", "sh", "-c", script, SOFTFABRIC_NET="seed=3")
+        p = run("run", "-q", "-p", "efa", "--net", "loss=1%", "--efa", "nics=2", "--", "sh", "-c", script,
+                SOFTFABRIC_NET="seed=3")
         self.assertEqual(p.stdout.split()[:3], ["efa", "seed=3;loss=1%", "nics=2"])
 
     def test_mistakes(self):
@@ -359,7 +366,8 @@ class Run(Case):
         file = os.path.join(TMP.name, "run.json")
         # Both ends under one command; the client comes again until the server listens.
         script = ('p=$((20000 + $$ % 20000)); fi_pingpong -p efa -e rdm -B $p -I 10 -S 64 >/dev/null 2>&1 & '
-                  'for i in $(seq 100); do fi_pingpong -p efa -e rdm -P $p -I 10 -S 64 127.0.0.1 2>/dev/null && exit; sleep 0.1; done; exit 1')
+                  'for i in $(seq 100); do '
+                  'fi_pingpong -p efa -e rdm -P $p -I 10 -S 64 127.0.0.1 2>/dev/null && exit; sleep 0.1; done; exit 1')
         p = run("run", "-p", "efa", "--json=" + file, "--", "sh", "-c", script)
         self.assertEqual(p.returncode, 0, p.stderr)
         with open(file, encoding="utf-8") as f:
@@ -372,8 +380,10 @@ class Run(Case):
 
     def test_signal_ends_all(self):
         pids = os.path.join(TMP.name, "pids")
-        p = subprocess.Popen([COMMAND, "run", "-q", "--", "sh", "-c", "(trap '' TERM; echo $$; exec sleep 300) & echo $! >%s.x; mv %s.x %s; sleep 300"
-                              % (pids, pids, pids)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment())
+        p = subprocess.Popen([COMMAND, "run", "-q", "--", "sh", "-c",
+                              "(trap '' TERM; echo $$; exec sleep 300) & echo $! >%s.x; mv %s.x %s; sleep 300"
+                              % (pids, pids, pids)],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment())
         self.await_file(pids)
         p.send_signal(signal.SIGTERM)
         self.assertEqual(p.wait(LIMIT_S), 143)
@@ -401,7 +411,8 @@ class Run(Case):
         folder, at_start = tempfile.mkdtemp(dir=TMP.name), tempfile.mkdtemp(dir=TMP.name)
         with open(os.path.join(at_start, "sitecustomize.py"), "w", encoding="utf-8") as f:
             f.write("import os\nmake = os.mkdir\ndef mkdir(path, *a, **kw):\n    make(path, *a, **kw)\n"
-                    "    if os.path.basename(path).startswith('softfabric-'):\n        os.kill(os.getpid(), 15)\nos.mkdir = mkdir\n")
+                    "    if os.path.basename(path).startswith('softfabric-'):\n        os.kill(os.getpid(), 15)\n"
+                    "os.mkdir = mkdir\n")
         file = os.path.join(TMP.name, "none.pcapng")
         for words, status in ((("run", "-q"), 143), (("why",), 143), (("capture", "-o", file), 130)):
             p = run(*words, "--", "sleep", "300", TMPDIR=folder, PYTHONPATH=at_start)
@@ -418,7 +429,8 @@ class Hosts(Run):
             self.skipTest("no namespaces, or no ip, here")
 
     def test_names_and_network(self):
-        script = ("echo $SOFTFABRIC_HOSTS; uname -n; for h in h1 h2; do softfabric-on $h 'uname -n; ip -4 -o addr show eth0'; done; "
+        script = ("echo $SOFTFABRIC_HOSTS; uname -n; "
+                  "for h in h1 h2; do softfabric-on $h 'uname -n; ip -4 -o addr show eth0'; done; "
                   "softfabric-on h2 bash -c '\"exec 3<>/dev/tcp/h1/9\"' 2>&1")
         p = run("run", "-q", "--hosts", "2", "--", "sh", "-c", script + "; softfabric-on h3 true; exit 5")
         self.assertEqual(p.returncode, 5, p.stderr)
@@ -442,7 +454,8 @@ class Hosts(Run):
         if not shutil.which("fi_pingpong"):
             self.skipTest("fi_pingpong is not installed")
         script = ("softfabric-on h1 fi_pingpong -p opx -e rdm -I 10 -S 64 >/dev/null 2>&1 & for i in $(seq 100); do "
-                  "softfabric-on h2 fi_pingpong -p opx -e rdm -I 10 -S 64 10.77.0.1 2>/dev/null && exit; sleep 0.1; done; exit 1")
+                  "softfabric-on h2 fi_pingpong -p opx -e rdm -I 10 -S 64 10.77.0.1 2>/dev/null && exit; "
+                  "sleep 0.1; done; exit 1")
         file = os.path.join(TMP.name, "hosts.json")
         p = run("run", "--hosts", "2", "--json=" + file, "--", "sh", "-c", script)
         self.assertEqual(p.returncode, 0, p.stderr)
@@ -455,7 +468,8 @@ class Hosts(Run):
         for sig, status in ((signal.SIGTERM, 143), (signal.SIGKILL, -9)):
             mark = "30%d.%d" % (sig, os.getpid())
             up = os.path.join(TMP.name, "up%d" % sig)
-            p = subprocess.Popen([COMMAND, "run", "-q", "--hosts", "2", "--", "sh", "-c", "touch %s; softfabric-on h1 sleep %s" % (up, mark)],
+            p = subprocess.Popen([COMMAND, "run", "-q", "--hosts", "2", "--", "sh", "-c",
+                                  "touch %s; softfabric-on h1 sleep %s" % (up, mark)],
                                  stdin=subprocess.DEVNULL, env=environment())
             self.await_file(up)
             p.send_signal(sig)
@@ -488,7 +502,8 @@ class Hosts(Run):
 
     def test_forbidden(self):
         no_more = in_namespace("echo 0 >/proc/sys/user/max_net_namespaces")
-        self.refused(run("run", "--hosts", "2", "--", "echo", "ran", before=no_more), 125, "does not permit virtual hosts", "as root, or allow it")
+        self.refused(run("run", "--hosts", "2", "--", "echo", "ran", before=no_more), 125,
+                     "does not permit virtual hosts", "as root, or allow it")
         found = json.loads(run("doctor", "--json", before=no_more).stdout)["findings"]
         said = [f for f in found if f["what"] == "virtual hosts"][0]
         self.assertEqual(said["level"], "note")

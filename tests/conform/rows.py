@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every conformance test that meson knows, those of the soak too, has something to run: a row without any would be SKIP for ever."""
+"""Every conformance test that meson knows, those of the soak too, has something to run: a row without any would be SKIP
+for ever."""
 import fnmatch
 import json
 import os

@@ -22,7 +22,8 @@ def expand(hex_file, folder):
 
 
 def read_control(path):
-    """The control file: number of inputs, a number that we do not need, their paths; then per input "FT index feature..."."""
+    """The control file: number of inputs, a number that we do not need, their paths; then per input
+    "FT index feature..."."""
     with open(path, encoding="utf-8") as f:
         lines = f.read().splitlines()
     paths, found = lines[2:2 + int(lines[0])], {}
@@ -35,7 +36,8 @@ def read_control(path):
 
 
 def choose(found, lines):
-    """Greedily, what shows most that is new for its length. A line costs as much as 256 bytes: there are few of them."""
+    """Greedily, what shows most that is new for its length. A line costs as much as 256 bytes: there are few of
+    them."""
     chosen, seen, text = [], set(), 0
     while len(chosen) < lines:
         fits = [d for d in found if text + 2 * len(d) + 1 <= TEXT and found[d] - seen]

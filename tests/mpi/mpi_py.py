@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""An MPI program in Python: mpi4py brings MPI_THREAD_MULTIPLE, pickled objects whose size only the receiver's probe tells, persistent
-requests, threads that share a communicator, and one-sided access. Every payload is checked; prints the lines that proof.py reads."""
+"""An MPI program in Python: mpi4py brings MPI_THREAD_MULTIPLE, pickled objects whose size only the receiver's probe
+tells, persistent requests, threads that share a communicator, and one-sided access. Every payload is checked; prints
+the lines that proof.py reads."""
 import os
 import random
 import sys

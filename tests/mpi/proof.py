@@ -61,8 +61,8 @@ def main():
         carried += counter(n, "tx_bytes")
         retrans += counter(n, "repeated")
         rx, tx, shm, net = (counter(n, what) for what in ("rx_bytes", "tx_bytes", "shm", "net"))
-        print("  %4d %17.1f %18.1f %8.1f %9d %10d %10d" % (r["rank"], r["rx"] / 1e6, rx / 1e6, tx / 1e6, counter(n, "repeated"),
-                                                     shm, net))
+        print("  %4d %17.1f %18.1f %8.1f %9d %10d %10d"
+              % (r["rank"], r["rx"] / 1e6, rx / 1e6, tx / 1e6, counter(n, "repeated"), shm, net))
         if rx < r["rx"]:
             wrong.append("rank %d received %d bytes, its adapter only %d" % (r["rank"], r["rx"], rx))
         if path == "shm" and net or path == "net" and shm:

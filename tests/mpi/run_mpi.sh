@@ -119,14 +119,17 @@ spoiled_payload)
 	mpi_build mpi_verify
 	export MPI_KIT_SPOIL=1
 	must_fail "with a wrong bit in a payload" "${mca_mtl[@]}" "$tmp/mpi_verify"
-	grep -q "^FAIL ring_sendrecv: .*byte 0 of " "$tmp/out" || { tail -40 "$tmp/out"; fail "$case: ended for another reason"; }
+	grep -q "^FAIL ring_sendrecv: .*byte 0 of " "$tmp/out" || {
+		tail -40 "$tmp/out"; fail "$case: ended for another reason"; }
 	;;
 netpipe)
 	need NPopenmpi
 	cd "$tmp" || exit 1
 	# -i: it compares every byte, and a wrong one ends it with an error
-	mpi_run 2 120 "${mca_mtl[@]}" NPopenmpi -i -u 1048576 -o "$tmp/np.i" >"$tmp/out" 2>&1 || { tail "$tmp/out"; fail "$case: wrong data"; }
-	mpi_run 2 120 "${mca_mtl[@]}" NPopenmpi -u 4194304 -n 40 -o "$tmp/np" >"$tmp/out" 2>&1 || { tail "$tmp/out"; fail netpipe; }
+	mpi_run 2 120 "${mca_mtl[@]}" NPopenmpi -i -u 1048576 -o "$tmp/np.i" >"$tmp/out" 2>&1 || {
+		tail "$tmp/out"; fail "$case: wrong data"; }
+	mpi_run 2 120 "${mca_mtl[@]}" NPopenmpi -u 4194304 -n 40 -o "$tmp/np" >"$tmp/out" 2>&1 || {
+		tail "$tmp/out"; fail netpipe; }
 	awk '{ printf "  %8d B %10.3f us %10.1f Mb/s\n", $1, $3 * 1e6, $2 }' "$tmp/np" | awk 'NR % 12 == 1'
 	;;
 hpcc)
@@ -138,8 +141,8 @@ hpcc)
 	grep -q '^Success=1' hpccoutf.txt || fail "$case: the summary does not say Success=1"
 	grep -q FAILED hpccoutf.txt && fail "$case: a result did not pass its check"
 	grep -q "||Ax-b||.*PASSED" hpccoutf.txt || fail "$case: Linpack's residual was not checked"
-	grep -E '^(HPL_Tflops|PTRANS_GBs|MPIRandomAccess_GUPs|MPIFFT_Gflops|(Avg|Max)PingPong|RandomlyOrderedRing)' hpccoutf.txt |
-		sed 's/^/  /'
+	figures='HPL_Tflops|PTRANS_GBs|MPIRandomAccess_GUPs|MPIFFT_Gflops|(Avg|Max)PingPong|RandomlyOrderedRing'
+	grep -E "^($figures)" hpccoutf.txt | sed 's/^/  /'
 	;;
 *)
 	fail "no case $case"

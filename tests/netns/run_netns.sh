@@ -6,11 +6,11 @@
 #    | ranks 0, 1     |    | ranks 2, 3     |    | ranks 4, 5     |      ranks of one host meet in shared memory,
 #    | eth0 10.77.0.1 |    | eth0 10.77.0.2 |    | eth0 10.77.0.3 |      those of two hosts by UDP
 #    +-------+--------+    +-------+--------+    +-------+--------+
-#            | veth                | veth                | veth          tc netem (or the provider's own faults, where the
-#    +-------+---------------------+---------------------+--------+      kernel has no netem) loses and reorders here
+#            | veth                | veth                | veth          tc netem (or the provider's own faults,
+#    +-------+---------------------+---------------------+--------+      without netem in the kernel) loses and reorders
 #    | br0  10.77.0.254                                            |
-#    |      mpirun: starts the ranks through agent.sh              |      everything lies in one private network and mount
-#    +-------------------------------------------------------------+      namespace: nothing is left behind
+#    |      mpirun: starts the ranks through agent.sh              |      everything lies in one private network and
+#    +-------------------------------------------------------------+      mount namespace: nothing is left behind
 if [ -z "${SOFTFABRIC_NETNS:-}" ]; then
 	export SOFTFABRIC_NETNS=1
 	user=(-Ur)
@@ -57,7 +57,8 @@ hosts_up() {
 bad_weather() {
 	local h
 	for h in $hosts; do
-		if ip netns exec "$h" tc qdisc add dev eth0 root netem delay 200us loss 1% reorder 95% 50% 2>/dev/null; then
+		if ip netns exec "$h" \
+			tc qdisc add dev eth0 root netem delay 200us loss 1% reorder 95% 50% 2>/dev/null; then
 			netem=kernel
 		else
 			netem=provider
@@ -148,7 +149,8 @@ no_if)
 	rc=$?
 	[ $rc = 0 ] && fail "$case: ran without an interface"
 	[ $rc = 124 ] && { tail -20 "$tmp/out"; fail "$case: hung"; }
-	grep -Eq '(no adapter with this address on this host;|no host has LID 0x[0-9a-f]*:) between hosts set SOFTFABRIC_NET="if=' "$tmp/out" || {
+	why='(no adapter with this address on this host;|no host has LID 0x[0-9a-f]*:)'
+	grep -Eq "$why between hosts set SOFTFABRIC_NET=\"if=" "$tmp/out" || {
 		tail -20 "$tmp/out"; fail "$case: nothing says what to set"; }
 	;;
 vni)
@@ -165,11 +167,14 @@ vni)
 		wait $! || { cat "$at".*; fail "$case: receiver"; }
 		echo "  VNI 10 <- $vni: $(cat "$at.send"); $(cat "$at.recv")"
 	done
-	grep -q '^sent 10 failed 0 ' "$tmp/at10.send" && grep -q '^received 5 touched [1-9][0-9]* vni_not_found 0$' "$tmp/at10.recv" ||
+	grep -q '^sent 10 failed 0 ' "$tmp/at10.send" &&
+		grep -q '^received 5 touched [1-9][0-9]* vni_not_found 0$' "$tmp/at10.recv" ||
 		fail "$case: the same VNI does not get through"
-	grep -q '^sent 0 failed 10 errno 25$' "$tmp/at34.send" && grep -q '^received 0 touched 0 vni_not_found [1-9]' "$tmp/at34.recv" ||
+	grep -q '^sent 0 failed 10 errno 25$' "$tmp/at34.send" &&
+		grep -q '^received 0 touched 0 vni_not_found [1-9]' "$tmp/at34.recv" ||
 		fail "$case: another VNI on the same ports is not refused and counted"
-	grep -q '^sent 0 failed 10 errno 2$' "$tmp/at11.send" && grep -q '^received 0 touched 0 vni_not_found 0$' "$tmp/at11.recv" ||
+	grep -q '^sent 0 failed 10 errno 2$' "$tmp/at11.send" &&
+		grep -q '^received 0 touched 0 vni_not_found 0$' "$tmp/at11.recv" ||
 		fail "$case: another VNI on other ports"
 	;;
 seal)
@@ -185,26 +190,30 @@ seal)
 	base="udp;if=eth0;dead_after=2s"
 	# exchange ROOM1 ROOM2 - what h1 and h2 say to each other
 	exchange() {
-		SOFTFABRIC_NET=$1 timeout 60 ip netns exec h1 fi_pingpong -p "$name" -e rdm -I 100 -S 65536 >"$tmp/h1" 2>&1 &
+		SOFTFABRIC_NET=$1 timeout 60 ip netns exec h1 \
+			fi_pingpong -p "$name" -e rdm -I 100 -S 65536 >"$tmp/h1" 2>&1 &
 		local server=$!
 		for _ in $(seq 100); do
 			ip netns exec h1 ss -ltn | grep -q :47592 && break
 			sleep 0.1
 		done
-		SOFTFABRIC_NET=$2 timeout 60 ip netns exec h2 fi_pingpong -p "$name" -e rdm -I 100 -S 65536 10.77.0.1 >"$tmp/h2" 2>&1
+		SOFTFABRIC_NET=$2 timeout 60 ip netns exec h2 \
+			fi_pingpong -p "$name" -e rdm -I 100 -S 65536 10.77.0.1 >"$tmp/h2" 2>&1
 		local rc=$?
 		kill "$server" 2>/dev/null
 		wait "$server"
 		return $rc
 	}
-	exchange "$base;key=$tmp/one" "$base;key=$tmp/one" || { cat "$tmp/h1" "$tmp/h2"; fail "$case: one key at both hosts"; }
-	exchange "$base;key=$tmp/one;secrecy=yes" "$base;key=$tmp/one;secrecy=yes" || { cat "$tmp/h1" "$tmp/h2"; fail "$case: secrecy at both hosts"; }
+	# told MESSAGE - the case has failed: what h1 and h2 said, and why that is wrong
+	told() { cat "$tmp/h1" "$tmp/h2"; fail "$case: $1"; }
+	exchange "$base;key=$tmp/one" "$base;key=$tmp/one" || told "one key at both hosts"
+	exchange "$base;key=$tmp/one;secrecy=yes" "$base;key=$tmp/one;secrecy=yes" || told "secrecy at both hosts"
 	while read -r room1 room2 why; do
 		exchange "$base$room1" "$base$room2"
 		rc=$?
 		[ $rc = 0 ] && fail "$case: $room1 and $room2 understand each other"
-		[ $rc = 124 ] && { cat "$tmp/h1" "$tmp/h2"; fail "$case: $room1 and $room2: hung"; }
-		cat "$tmp/h1" "$tmp/h2" | grep -q "$why" || { cat "$tmp/h1" "$tmp/h2"; fail "$case: $room1 and $room2: nothing says $why"; }
+		[ $rc = 124 ] && told "$room1 and $room2: hung"
+		cat "$tmp/h1" "$tmp/h2" | grep -q "$why" || told "$room1 and $room2: nothing says $why"
 		echo "  ${room1##*/} and ${room2##*/}: $why"
 	done <<-EOT
 		;key=$tmp/one ; has.no.seal

@@ -29,7 +29,8 @@ cpus_pick() {
 	local found=''
 	[ -z "${on:-}" ] || found=$(cpus_of "$on")
 	[ -z "$found" ] || { echo "$found"; return; }
-	"$ofi" -t place | awk '{ at[$2] = at[$2] ? at[$2] : $1 } END { print at["near"] ? at["near"] : at["far"] ? at["far"] : at["smt"] ? at["smt"] : "0,0" }'
+	"$ofi" -t place | awk '{ at[$2] = at[$2] ? at[$2] : $1 }
+		END { print at["near"] ? at["near"] : at["far"] ? at["far"] : at["smt"] ? at["smt"] : "0,0" }'
 }
 
 # newest - the folder of the newest libfabric, and its version
@@ -185,16 +186,19 @@ for p in $providers; do
 	[ "$p" = opx ] && all_idle+=(-a)
 	# Goodput under loss. The seed is one room's: the rows differ in what is lost alone.
 	for loss in 1 5 20; do
-		row "loss$loss" -n $((rounds / 4 + 1)) -t bw -s 1048576 -p "$p" -e "SOFTFABRIC_NET=udp;loss=$loss%;seed=7" -p "$p" "${net[@]}"
+		row "loss$loss" -n $((rounds / 4 + 1)) -t bw -s 1048576 \
+			-p "$p" -e "SOFTFABRIC_NET=udp;loss=$loss%;seed=7" -p "$p" "${net[@]}"
 	done
 	# Protection on the wire beside none.
 	for seal in "" ";secrecy=yes"; do
 		suite=seal
 		[ -z "$seal" ] || suite=secret
 		for size in 8 65536; do
-			row "$suite" -n $((rounds / 4 + 1)) -t lat -s $size -p "$p" -e "SOFTFABRIC_NET=udp;key=$tmp/key$seal" -p "$p" -e SOFTFABRIC_NET=udp
+			row "$suite" -n $((rounds / 4 + 1)) -t lat -s $size \
+				-p "$p" -e "SOFTFABRIC_NET=udp;key=$tmp/key$seal" -p "$p" -e SOFTFABRIC_NET=udp
 		done
-		row "$suite" -n $((rounds / 4 + 1)) -t bw -s 1048576 -p "$p" -e "SOFTFABRIC_NET=udp;key=$tmp/key$seal" -p "$p" -e SOFTFABRIC_NET=udp
+		row "$suite" -n $((rounds / 4 + 1)) -t bw -s 1048576 \
+			-p "$p" -e "SOFTFABRIC_NET=udp;key=$tmp/key$seal" -p "$p" -e SOFTFABRIC_NET=udp
 	done
 done
 later=()
@@ -233,7 +237,8 @@ for p in $providers; do
 		continue
 	fi
 	if [ "$p" = efa ]; then
-		row posted/ -t lat -s 8 -p efa -d 1000 -p efa -d 10000 -e FI_EFA_RX_SIZE=20000 -p efa -d 100000 -e FI_EFA_RX_SIZE=200000 -p efa
+		row posted/ -t lat -s 8 -p efa -d 1000 -p efa -d 10000 -e FI_EFA_RX_SIZE=20000 \
+			-p efa -d 100000 -e FI_EFA_RX_SIZE=200000 -p efa
 		continue
 	fi
 	# Cassini matches by list entries, of which a service has 16,384 unless the room has more; when they run out
@@ -245,7 +250,8 @@ for p in $providers; do
 			for kind in posted unexpected; do
 				depth=-d
 				[ $kind = posted ] || depth=-u
-				row "$kind/$mode" -t $test -s 8 -p "$p" $depth 1000 "${room[@]}" -p "$p" $depth 50000 "${room[@]}" -p "$p" "${room[@]}"
+				row "$kind/$mode" -t $test -s 8 -p "$p" $depth 1000 "${room[@]}" \
+					-p "$p" $depth 50000 "${room[@]}" -p "$p" "${room[@]}"
 			done
 		done
 	done
@@ -253,7 +259,9 @@ done
 
 "$(dirname "$0")/instr.sh" "$build" | sed 's/^/count,/' >>"$csv"
 printf . >&2
-for p in $providers; do timeout 100 "$build/tests/perf/bench_mem" "$p" 64 100000 2>>"$out/failed.txt" | sed "s/^/memory,$p,/" >>"$csv"; done
+for p in $providers; do
+	timeout 100 "$build/tests/perf/bench_mem" "$p" 64 100000 2>>"$out/failed.txt" | sed "s/^/memory,$p,/" >>"$csv"
+done
 # Jobs of more and more processes. Who fails, or needs more than a quarter of a minute, is not asked for larger ones.
 for p in $providers shm tcp; do
 	for n in 2 8 32 64 128 256 512; do
@@ -268,12 +276,16 @@ for p in $providers shm tcp; do
 	done
 	printf . >&2
 done
-for rate in 0 10000 100000; do timeout 100 "$build/tests/perf/hello_flood" "$rate" 5000 2>>"$out/failed.txt" | sed 's/^/flood,/' >>"$csv"; done
+for rate in 0 10000 100000; do
+	timeout 100 "$build/tests/perf/hello_flood" "$rate" 5000 2>>"$out/failed.txt" | sed 's/^/flood,/' >>"$csv"
+done
 for rate in 1000 10000 0; do timeout 100 "$build/tests/perf/beset" 10 3000 "$rate" 2>>"$out/failed.txt" >>"$csv"; done
 if command -v mpirun >/dev/null && command -v mpicc >/dev/null; then
 	mpi_build mpi_barrier
-	on_two() { taskset -c "$(cpus_pick)" timeout 100 mpirun --oversubscribe --bind-to none -np 16 "$@" "$tmp/mpi_barrier" 2>"$tmp/err" |
-		awk '/^barrier/ { print $2 }'; }
+	on_two() {
+		taskset -c "$(cpus_pick)" timeout 100 mpirun --oversubscribe --bind-to none -np 16 "$@" \
+			"$tmp/mpi_barrier" 2>"$tmp/err" | awk '/^barrier/ { print $2 }'
+	}
 	for _ in 1 2 3; do
 		for p in $providers; do
 			# One word of mca_mtl is the provider's name.
@@ -288,7 +300,8 @@ python3 "$(dirname "$0")/report.py" "$csv" "$out"
 if command -v gnuplot >/dev/null; then
 	for plot in latency bandwidth scale scale_memory scale_start; do
 		[ -s "$out/$plot.dat" ] || continue
-		gnuplot -e "out='$out'; what='$plot'" "$(dirname "$0")/plot.gp" 2>"$tmp/err" || { echo "gnuplot: $(head -1 "$tmp/err")"; continue; }
+		gnuplot -e "out='$out'; what='$plot'" "$(dirname "$0")/plot.gp" 2>"$tmp/err" || {
+			echo "gnuplot: $(head -1 "$tmp/err")"; continue; }
 		echo "plot: $out/$plot.png"
 	done
 fi

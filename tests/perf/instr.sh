@@ -14,14 +14,17 @@ counts() {
 	shift
 	case $tool in
 	instructions)
-		timeout 200 valgrind --tool=callgrind --callgrind-out-file=/dev/null "$one" "$@" 2>&1 | awk '/Collected/ { print $4 }' ;;
+		timeout 200 valgrind --tool=callgrind --callgrind-out-file=/dev/null "$one" "$@" 2>&1 |
+			awk '/Collected/ { print $4 }' ;;
 	syscalls)
 		# Only the program's thread: the adapter's own sleeps and wakes by the clock. A yield is how an idle
 		# poll waits.
 		timeout 100 strace -c -o "$tmp/strace" "$one" "$@" >/dev/null 2>&1 &&
-			awk '$NF == "total" { n += $4 } $NF == "sched_yield" { n -= $4 } END { print n }' "$tmp/strace" ;;
+			awk '$NF == "total" { n += $4 } $NF == "sched_yield" { n -= $4 } END { print n }' \
+				"$tmp/strace" ;;
 	allocations)
-		timeout 100 env LD_PRELOAD="$build/tests/perf/malloc_count.so" "$one" "$@" 2>&1 | awk '/^allocations:/ { print $2 }' ;;
+		timeout 100 env LD_PRELOAD="$build/tests/perf/malloc_count.so" "$one" "$@" 2>&1 |
+			awk '/^allocations:/ { print $2 }' ;;
 	esac
 }
 

@@ -34,9 +34,9 @@ COUNTS = {("instructions", "idle"): 40, ("syscalls", "inject"): 0, ("allocations
           ("allocations", "send"): 0}
 COUNTS_OF = {("instructions", "inject"): {"efa": 700, "cxi": 900, "opx": 700},
              ("instructions", "send"): {"efa": 850, "cxi": 1050, "opx": 850}}
-# Nothing grows faster than its work. A message costs the same, however many peers are known: counts of idle polls, which
-# look at the clock, repeat to some hundredths. So does it, and a peer, however many processes the job has, and start-up
-# grows with their number: within a factor, for many processes on few processors are all in each other's way.
+# Nothing grows faster than its work. A message costs the same, however many peers are known: counts of idle polls,
+# which look at the clock, repeat to some hundredths. So does it, and a peer, however many processes the job has, and
+# start-up grows with their number: within a factor, for many processes on few processors are all in each other's way.
 KNOWN_MORE, JOB_MORE = 1.1, 2
 EVENT_NS = 1000000
 MEMORY = {"known_peer": 100}
@@ -119,7 +119,8 @@ def busy_rows(rows):
         bw = idle.get(tuple(r[k] for k in keys))
         if r["test"] == "bw_busy" and bw:
             title = "%s bw_busy %s, of its bw" % (r["suite"], size_name(r["size"]))
-            line(title, r["place"], r["prov"], human("bw", r["value"]), "bw " + human("bw", bw), "%.3f" % (r["value"] / bw), ">= %g" % GOAL_BUSY, r["value"] / bw >= GOAL_BUSY)
+            line(title, r["place"], r["prov"], human("bw", r["value"]), "bw " + human("bw", bw),
+                 "%.3f" % (r["value"] / bw), ">= %g" % GOAL_BUSY, r["value"] / bw >= GOAL_BUSY)
 
 
 def special_rows(rows):
@@ -133,8 +134,9 @@ def special_rows(rows):
             continue  # one of the two did not work, and is named among what was not measured
         (bad, good), percent = g, int(suite[4:])
         ok = bad["ratio"] >= GOAL_LOSS if percent == 1 else None
-        line("net bw 1 MiB, %d %% loss" % percent, place, prov, human("bw", bad["value"]), "lossless " + human("bw", good["value"]),
-             "%.3f" % bad["ratio"], "-" if ok is None else ">= %g" % GOAL_LOSS, ok)
+        line("net bw 1 MiB, %d %% loss" % percent, place, prov, human("bw", bad["value"]),
+             "lossless " + human("bw", good["value"]), "%.3f" % bad["ratio"],
+             "-" if ok is None else ">= %g" % GOAL_LOSS, ok)
 
 
 def seal_rows(rows):
@@ -144,18 +146,22 @@ def seal_rows(rows):
         if len(g) != 2:
             continue
         sealed, clear = g
-        line("net %s %s, %s" % (test, size_name(size), "sealed" if suite == "seal" else "secret"), place, prov, human(test, sealed["value"]),
-             "in clear " + human(test, clear["value"]), "%.3f" % sealed["ratio"], "-", None)
+        line("net %s %s, %s" % (test, size_name(size), "sealed" if suite == "seal" else "secret"), place, prov,
+             human(test, sealed["value"]), "in clear " + human(test, clear["value"]), "%.3f" % sealed["ratio"], "-",
+             None)
 
 
 def depth_rows(rows):
-    """Suites KIND/VARIANT: posted receives or unexpected messages in front of the ones that count; the last row has none."""
-    for (suite, test, prov, place), g in grouped((r for r in rows if "/" in r["suite"]), "suite", "test", "prov", "place"):
+    """Suites KIND/VARIANT: posted receives or unexpected messages in front of the ones that count; the last row has
+    none."""
+    rows = (r for r in rows if "/" in r["suite"])
+    for (suite, test, prov, place), g in grouped(rows, "suite", "test", "prov", "place"):
         kind, variant = suite.split("/")
         for r in g[:-1]:
             more = r["value"] - g[-1]["value"]
             goal = DEPTH_NS.get(r["depth"]) if kind == "posted" and test == "lat" and prov in OURS else None
-            line("%s, %d %s%s" % (test, r["depth"], kind, variant and ", " + variant), place, prov, human(test, r["value"]),
+            line("%s, %d %s%s" % (test, r["depth"], kind, variant and ", " + variant), place, prov,
+                 human(test, r["value"]),
                  "none %s" % human(test, g[-1]["value"]), "%+.0f ns" % more if test == "lat" else "%.3f" % r["ratio"],
                  "-" if goal is None else "<= +%d ns" % goal, None if goal is None else more <= goal)
 
@@ -164,8 +170,8 @@ def known_rows(what, mode, few, many):
     """Counts with many known peers beside those with one."""
     for prov in (p for p in OURS if p in many and few.get(p)):
         ratio = many[prov] / few[prov]
-        line("%s per %s, %s peers known" % (what, mode[0], mode[1]), "", prov, "%.1f" % many[prov], "one known %.1f" % few[prov],
-             "%.3f" % ratio, "<= %g" % KNOWN_MORE, ratio <= KNOWN_MORE)
+        line("%s per %s, %s peers known" % (what, mode[0], mode[1]), "", prov, "%.1f" % many[prov],
+             "one known %.1f" % few[prov], "%.3f" % ratio, "<= %g" % KNOWN_MORE, ratio <= KNOWN_MORE)
 
 
 def count_rows(lines):
@@ -192,7 +198,8 @@ def count_rows(lines):
     stock = statistics.median(barrier.get("ompi-vader", [0]))
     for prov in (p for p in OURS if p in barrier and stock):
         ours = statistics.median(barrier[prov])
-        line("MPI barrier, 16 ranks on 2 cores", "", prov, "%.0f us" % ours, "Open MPI's vader %.0f us" % stock, "%.3f" % (ours / stock), "-", None)
+        line("MPI barrier, 16 ranks on 2 cores", "", prov, "%.0f us" % ours, "Open MPI's vader %.0f us" % stock,
+             "%.3f" % (ours / stock), "-", None)
 
 
 def flood_rows(lines):
@@ -200,7 +207,8 @@ def flood_rows(lines):
     for l in (l for l in lines if l[0] == "flood"):
         v = dict(zip(l[2::2], map(int, l[3::2])))
         line("HELLO flood, %s/s" % l[1], "", "link", "connect %d us (max %d)" % (v["connect_us"], v["connect_max_us"]),
-             "poll gap %d us, close %d ms" % (v["gap_us"], v["close_ms"]), "", "all connect", v["connects"] > 0 and not v["failed"])
+             "poll gap %d us, close %d ms" % (v["gap_us"], v["close_ms"]), "", "all connect",
+             v["connects"] > 0 and not v["failed"])
 
 
 def beset_rows(lines):
@@ -239,7 +247,8 @@ def job_verdict(what, values):
 def scale_rows(lines, folder):
     """One table per figure, a row per number of processes, and last how much the largest number has of the smallest."""
     by = scale_by(lines)
-    for what, title in (("message_cpu_ns", "processor time per message, ns"), ("idle_poll_ns", "processor time per idle poll, ns"),
+    for what, title in (("message_cpu_ns", "processor time per message, ns"),
+                        ("idle_poll_ns", "processor time per idle poll, ns"),
                         ("peer_bytes", "memory per peer, bytes"), ("start_ms", "start-up, ms"),
                         ("start_cpu_ms", "processor time of start-up per process, ms")):
         provs = by.get(what, {})
@@ -248,8 +257,10 @@ def scale_rows(lines, folder):
         print("\njob of 2 and more processes: " + title)
         print("%9s" % "processes" + "".join("%12s" % p for p in provs))
         for n in sorted({n for values in provs.values() for n in values}):
-            print("%9d" % n + "".join("%12s" % ("%.4g" % values[n] if n in values else "") for values in provs.values()))
-        print("%9s" % "growth" + "".join("%12s" % ("%.2f" % (v[max(v)] / v[min(v)]) if v[min(v)] else "") for v in provs.values()))
+            print("%9d" % n
+                  + "".join("%12s" % ("%.4g" % values[n] if n in values else "") for values in provs.values()))
+        print("%9s" % "growth"
+              + "".join("%12s" % ("%.2f" % (v[max(v)] / v[min(v)]) if v[min(v)] else "") for v in provs.values()))
         print("%9s" % "<= %gx" % JOB_MORE + "".join("%12s" % job_verdict(what, v) for v in provs.values()))
     for name, what, unit in (("scale", "message_cpu_ns", 1e3), ("scale_memory", "peer_bytes", 1024),
                              ("scale_start", "start_ms", 1e3)):
@@ -284,8 +295,8 @@ def main():
     rows = once(twice) + [r for r in rows if r not in twice]
     said = {l[1]: l for l in lines if l[0] == "version"}
     if "libfabric" in said:
-        print("ours and stock providers on libfabric %s (%s)%s" % (said["libfabric"][2], said["libfabric"][3],
-                                                                   "; UCX %s" % said["ucx"][2] if "ucx" in said else ""))
+        print("ours and stock providers on libfabric %s (%s)%s"
+              % (said["libfabric"][2], said["libfabric"][3], "; UCX %s" % said["ucx"][2] if "ucx" in said else ""))
     print("local rows are measured by the better of shm and UCX, net and wake by tcp")
     line("what", "cores", "", "value", "measured by", "ratio", "goal", None, "raw limit")
     compare_rows([r for r in rows if r["suite"] in ("local", "net", "wake")])

@@ -28,8 +28,8 @@ complain "libraries that are not meant to be needed" "$(readelf -dW "$so" | sed 
 readelf -dW "$so" | grep -q '(NEEDED).*\[libfabric\.so\.1\]' || complain "not needed" "libfabric.so.1"
 known='fi_(log|log_enabled|param_define|param_get|strerror|tostr|version)@FABRIC_1\.0
 fi_tostr_r@FABRIC_1\.4'
-complain "symbols that libfabric 1.17 does not have in this version" "$(nm -D --undefined-only "$so" | awk '{print $2}' |
-	grep -E '@FABRIC_|^fi_' | grep -vxE "$known" || true)"
+complain "symbols that libfabric 1.17 does not have in this version" "$(nm -D --undefined-only "$so" |
+	awk '{print $2}' | grep -E '@FABRIC_|^fi_' | grep -vxE "$known" || true)"
 complain "run paths" "$(readelf -dW "$so" | grep -E 'RPATH|RUNPATH' || true)"
 complain "text relocations" "$(readelf -dW "$so" | grep TEXTREL || true)"
 # It is static (base/guard.c asks for that), and the C library keeps only some 1.6 KiB for all libraries that are loaded
@@ -43,7 +43,10 @@ trap 'rm -rf "$tmp"' EXIT
 DESTDIR=$tmp meson install -C "$build" --no-rebuild --quiet >/dev/null
 files=$(cd "$tmp" && find . -type f)
 name=$(basename "$so")
-echo "$files" | grep -qF "/softfabric/$name" || complain "installed, but $name in \$libdir/softfabric is not among them" "${files:-nothing}"
-complain "installed beside the modules" "$(echo "$files" | grep -vE '/softfabric/lib([a-z]+-fi|softfabric-verbs)\.so$|/include/|/share/|/bin/softfabric$|/softfabric/softfabric-(probe|bench)$' |
-	grep -vE '/pkgconfig/softfabric\.pc$|/wireshark/plugins/softfabric\.lua$' || true)"
+echo "$files" | grep -qF "/softfabric/$name" ||
+	complain "installed, but $name in \$libdir/softfabric is not among them" "${files:-nothing}"
+complain "installed beside the modules" "$(echo "$files" |
+	grep -vE '/softfabric/lib([a-z]+-fi|softfabric-verbs)\.so$|/include/|/share/|/bin/softfabric$' |
+	grep -vE '/softfabric/softfabric-(probe|bench)$|/pkgconfig/softfabric\.pc$' |
+	grep -vE '/wireshark/plugins/softfabric\.lua$' || true)"
 exit $bad

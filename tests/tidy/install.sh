@@ -1,7 +1,7 @@
 #!/bin/bash
-# meson install of the build $1 of the source tree $2: every header of include/ is there, where the README says, and can be included
-# alone, twice, by C and (where there is a compiler) by C++; so are the modules where pkg-config says, the command with
-# all of its verbs, man pages and completions; and uninstalling leaves no file.
+# meson install of the build $1 of the source tree $2: every header of include/ is there, where the README says, and can
+# be included alone, twice, by C and (where there is a compiler) by C++; so are the modules where pkg-config says, the
+# command with all of its verbs, man pages and completions; and uninstalling leaves no file.
 set -euo pipefail
 build=$1 src=$2
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/softfabric-install.XXXXXX")
