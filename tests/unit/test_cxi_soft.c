@@ -365,48 +365,6 @@ static void lost__in_a_buffer_that_comes_late(void **state)
 	rig_close(&g);
 }
 
-/* --- without list entries ------------------------------------------------------------------------ */
-
-/*
- * Other endpoints have all of them: there is neither a buffer nor a receive that would take what comes. It is refused
- * once, and not again and again, until there is an entry.
- */
-static void flow__nothing_to_take_it(void **state)
-{
-	uint64_t until = clk_now_ns(NULL) + WAIT_NS, refused, quiet;
-	struct cassini_lni *lni;
-	struct cxi_domain *d;
-	struct rig g;
-	uint32_t max;
-
-	(void)state;
-	rig_open(&g);
-	cxi_fix_ep_close(&g.e);
-	d = cxi_fix_domain(&g.f);
-	lni = d->lni;
-	max = lni->svc.max[CASSINI_RSRC_LE];
-	lni->svc.max[CASSINI_RSRC_LE] = lni->used[CASSINI_RSRC_LE] + 4; /* those of the endpoint itself */
-	cxi_fix_ep_open(&g.e, &g.f);
-	g.r = cxi_ep_of(g.e.ep)->rxc;
-	assert_int_equal(g.r->buf_posted[0], 0);
-	refused = d->stats.fc_no_match;
-	assert_int_equal(fi_tsend(g.e.ep, "abc", 3, NULL, 0, 7, NULL), 0);
-	while (g.r->state != CXI_RXC_FLOW_CONTROL) {
-		assert_int_equal(fi_cq_read(g.e.cq, NULL, 0), -FI_EAGAIN);
-		assert_true(clk_now_ns(NULL) < until);
-	}
-	for (quiet = clk_now_ns(NULL) + 50 * NS_PER_MS; clk_now_ns(NULL) < quiet;)
-		assert_int_equal(fi_cq_read(g.e.cq, NULL, 0), -FI_EAGAIN);
-	assert_int_equal(d->stats.fc_no_match - refused, 1);
-	lni->svc.max[CASSINI_RSRC_LE] = max;
-	cxi_fix_wait(&g.e, 1);
-	assert_int_equal(d->stats.fc_no_match - refused, 1);
-	assert_int_equal(fi_trecv(g.e.ep, g.in, LEN, NULL, FI_ADDR_UNSPEC, 7, 0, NULL), 0);
-	cxi_fix_wait(&g.e, 1);
-	assert_memory_equal(g.in, "abc", 3);
-	rig_close(&g);
-}
-
 /* --- a sender that has gone ---------------------------------------------------------------------- */
 
 /* The process that sent what software holds has gone, and another one, which is us as well, has its place. */
@@ -476,7 +434,6 @@ int main(void)
 		cmocka_unit_test(lost__when_it_is_unexpected),
 		cmocka_unit_test(lost__in_a_buffer_for_many),
 		cmocka_unit_test(lost__in_a_buffer_that_comes_late),
-		cmocka_unit_test(flow__nothing_to_take_it),
 		cmocka_unit_test(life__of_a_sender),
 	};
 

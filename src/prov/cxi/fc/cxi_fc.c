@@ -212,15 +212,6 @@ static void running(struct cxi_rxc *r, struct fc *f, bool software)
 }
 
 /*
- * Without a buffer, a receive, or a list entry for one of them the adapter can only refuse what comes, and all begins
- * anew at once. cxi_rxc_timers() asks for a buffer as long as there is none.
- */
-static bool is_pointless(const struct cxi_rxc *r, const struct cassini_pte_status *st)
-{
-	return r->buf_short[0] && !r->buf_posted[0] && !r->posted && st->les_used >= st->les_max;
-}
-
-/*
  * Do the senders' numbers add up? Then the entry may be enabled; its event says whether nothing else was refused
  * meanwhile.
  */
@@ -242,8 +233,6 @@ static int try_enable(struct cxi_rxc *r, struct fc *f)
 		running(r, f, true);
 		return 1;
 	}
-	if (is_pointless(r, &st))
-		return 0;
 	f->enabling = !cassini_set_state(r->pte, CASSINI_PTE_ENABLED, st.drop_count);
 	if (f->enabling)
 		f->sum = 0; /* the next time that it disables it counts anew */
