@@ -11,11 +11,12 @@
 /*
  * Theory of operation
  *
- * Opened by a poll that has found nothing, each layer saying what it waits for: a word that a peer would write
- * (calm_watch()), or some number of polls (calm_last()); who waits for more than that keeps it shut. Whoever has the
- * lock shuts it, since a holder lets go by lock_release(); only who has changed nothing lets go by lock_release_calm().
- * So a poll that finds the lock as such a one has left it, and no word changed, would find nothing, and may end.
- * Nothing hangs on that: after CALM_ROW polls the next one asks for everything.
+ * Opened by the second poll in a row that has found nothing, each layer saying what it waits for: a word that a peer
+ * would write (calm_watch()), or some number of polls (calm_last()); who waits for more than that keeps it shut, and is
+ * not asked again for CALM_ROW polls. Whoever has the lock ends the row, since a holder lets go by lock_release(); only
+ * who has changed nothing lets go by lock_release_calm(). So a poll that finds the lock as such a one has left it, and
+ * no word changed, would find nothing, and may end. Nothing hangs on that: after CALM_ROW polls the next one asks for
+ * everything.
  */
 #define CALM_ROW   32 /* polls, the one that opens it included */
 #define CALM_WORDS 10
@@ -30,6 +31,12 @@ struct calm {
 		uint64_t seen;
 	} word[CALM_WORDS];
 };
+
+/** calm_void() - It is shut, and what has passed by is of no row any more. */
+static inline void calm_void(struct calm *c)
+{
+	c->given = c->left = 0;
+}
 
 /** calm_begin() - What was told is void, each layer is asked anew. Return: polls that have passed by. */
 static inline uint32_t calm_begin(struct calm *c)

@@ -177,15 +177,28 @@ static inline ssize_t idle(struct kit_domain *d)
 	return -FI_EAGAIN;
 }
 
-/* @cq has found nothing: opens the gate for its next reads, if it does so repeatedly. Return: it is open. */
-static bool calm_open(struct kit_cq *cq)
+/*
+ * @cq has found nothing: the gate for its next reads is opened by the second one in a row. The first one is known by how
+ * it found the lock, and costs those nothing who read once between two calls.
+ */
+static void calm_open(struct kit_cq *cq)
 {
 	struct kit_domain *d = cq->domain;
-	struct kit_ep *ep = cq->ep_cnt == 1 && d->calm_cq == cq ? cq->eps[0] : NULL;
-	uint32_t passed = calm_begin(&d->calm);
+	struct kit_ep *ep = cq->ep_cnt == 1 ? cq->eps[0] : NULL;
+	uint32_t passed;
+	bool is_calm;
 
-	d->calm_cq = cq;
-	return calm_end(&d->calm, ep && ep->calm && ep->calm(ep, &d->calm, passed));
+	if (!d->calm_row || d->calm_cq != cq) {
+		d->calm_cq = cq;
+		calm_void(&d->calm);
+	} else if (d->calm_skip) {
+		d->calm_skip--;
+	} else {
+		passed = calm_begin(&d->calm);
+		is_calm = ep && ep->calm && ep->calm(ep, &d->calm, passed);
+		calm_end(&d->calm, is_calm);
+		d->calm_skip = is_calm ? 0 : CALM_ROW;
+	}
 }
 
 /* Ends a read that took nothing. @events: of its progress pass. */
@@ -198,10 +211,8 @@ static __attribute__((noinline)) ssize_t found_nothing(struct kit_cq *cq, int ev
 		lock_release(&d->lock);
 		return ret;
 	}
-	if (calm_open(cq))
-		lock_release_calm(&d->lock);
-	else
-		lock_release(&d->lock);
+	calm_open(cq);
+	lock_release_calm(&d->lock);
 	return idle(d);
 }
 
@@ -272,7 +283,10 @@ static inline __attribute__((always_inline)) ssize_t read_locked(struct kit_cq *
 /* Somebody else has the lock, or we are a child after fork. */
 static __attribute__((cold, noinline)) ssize_t read_late(struct kit_cq *cq, void *buf, size_t count, fi_addr_t *src)
 {
-	return kit_enter(cq->domain) ? read_locked(cq, buf, count, src) : -FI_EIO;
+	if (!kit_enter(cq->domain))
+		return -FI_EIO;
+	cq->domain->calm_row = false;
+	return read_locked(cq, buf, count, src);
 }
 
 static inline __attribute__((always_inline)) ssize_t read_entries(struct fid_cq *fid, void *buf, size_t count,
@@ -290,6 +304,7 @@ static inline __attribute__((always_inline)) ssize_t read_entries(struct fid_cq 
 			return idle(d);
 		}
 	}
+	d->calm_row = was == LOCK_CALM;
 	return read_locked(cq, buf, count, src);
 }
 

@@ -199,6 +199,8 @@ struct kit_domain {
 	_Atomic int refs;
 	uint32_t api_version;
 	struct calm calm;       /* open while @lock is LOCK_CALM: for reads of @calm_cq */
+	bool calm_row;          /* the read that has the lock found it LOCK_CALM */
+	uint32_t calm_skip;     /* reads for which the layers are not asked, since they have said no */
 	struct kit_cq *calm_cq; /* whose read was the last to find nothing */
 	uint64_t caps;          /* info->caps at fi_domain */
 	uint64_t mr_mode;       /* as negotiated */

@@ -438,8 +438,11 @@ static void cassini_get__rendezvous_source(void **state)
 	pkt.remote_offset = (uintptr_t)g_tf_src + TF_BIG - 10;
 	pkt.initiator = CASSINI_MATCH_ID(TF_PID + 1, TF_NIC); /* not offered to that one */
 	assert_int_equal(tf_send(&pkt, NULL), CASSINI_RC_NO_TRANSLATION);
+	pkt.request_len = 0; /* nor may that one end it */
+	assert_int_equal(tf_send(&pkt, NULL), CASSINI_RC_NO_TRANSLATION);
 	assert_int_equal(g_tf.got_cnt, 0);
 	tf_no_event();
+	pkt.request_len = 10;
 	pkt.initiator = TF_PEER;
 	assert_int_equal(tf_send(&pkt, NULL), 0);
 	assert_memory_equal(tf_answer(1, CASSINI_PKT_REPLY)->data, g_tf_src + TF_BIG - 10, 10);

@@ -424,6 +424,33 @@ static void life__of_a_sender(void **state)
 	}
 }
 
+/* A Get that ends a rendezvous is its target's: ids are small numbers, which others may know. */
+static void rdzv__ended_by_its_target_only(void **state)
+{
+	struct cassini_event ev = {.type = CASSINI_EV_GET, .rc = CASSINI_RC_OK};
+	struct cxi_portal *p;
+	struct rig g;
+	uint32_t id = 0;
+
+	(void)state;
+	rig_open_as(&g, CXI_MATCH_SOFTWARE);
+	p = g.ep->portal;
+	send_waiting(&g, true);
+	lock_acquire(g.lock);
+	assert_non_null(p->rdzv_id);
+	while (id < CXI_RDZV_ID_CNT && !p->rdzv_id[id])
+		id++;
+	assert_in_range(id, 0, CXI_RDZV_ID_CNT - 1);
+	ev.match_bits = cxi_sh_rdzv(id);
+	ev.initiator = CASSINI_MATCH_ID(p->pid + 1, cxi_fix_domain(&g.f)->info.nic);
+	cxi_rdzv_on_event(&p->rdzv_req, &ev);
+	assert_true(p->rdzv_id[id] && (p->rdzv_id[id]->wait & CXI_WAIT_GET));
+	lock_release(g.lock);
+	assert_int_equal(fi_recv(g.e.ep, g.in, LEN, NULL, FI_ADDR_UNSPEC, NULL), 0);
+	cxi_fix_wait(&g.e, 1);
+	rig_close(&g);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -435,6 +462,7 @@ int main(void)
 		cmocka_unit_test(lost__in_a_buffer_for_many),
 		cmocka_unit_test(lost__in_a_buffer_that_comes_late),
 		cmocka_unit_test(life__of_a_sender),
+		cmocka_unit_test(rdzv__ended_by_its_target_only),
 	};
 
 	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);

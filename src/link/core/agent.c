@@ -220,7 +220,7 @@ static void serve_neglected(struct agent *a)
 }
 
 /* The lock is not fair: an application that does nothing but poll may keep it from this thread for
- * ever. Its next poll looks then. */
+ * ever. Its next poll that does not pass by looks then. */
 static void guard_check(struct agent *a)
 {
 	struct link_node *n = a->node;

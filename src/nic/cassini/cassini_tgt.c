@@ -523,7 +523,7 @@ FOLDED int perform(struct arrival *a, bool is_admitted)
 	if (!is_admitted && unlikely(a->hit.le->length == UINT64_MAX)) {
 		/* a Get of nothing ends its source, too */
 		a->source = a->pkt->op == CASSINI_PKT_GET ? source_of(a) : NULL;
-		if (!a->source && a->hit.mlength) {
+		if (!a->source && (a->hit.mlength || a->pkt->op == CASSINI_PKT_GET)) {
 			if (a->hit.ule)
 				cassini_ule_free(a->pte, a->hit.ule);
 			return CASSINI_RC_NO_TRANSLATION;

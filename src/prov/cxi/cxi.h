@@ -394,6 +394,8 @@ int cxi_txc_open(struct cxi_domain *d, const struct cxi_key *key, uint32_t tclas
 void cxi_txc_close(struct cxi_txc *t);
 /** cxi_txc_timers() - Retries that are due (flow control, RNR). Return: how many. */
 int cxi_txc_timers(struct cxi_txc *t);
+/** cxi_txc_has_timers() - Would it look at anything? */
+bool cxi_txc_has_timers(const struct cxi_txc *t);
 
 /* One operation of the initiator: send, RMA, atomic. From the call to its completion. */
 enum cxi_tx_kind { CXI_TX_SEND, CXI_TX_READ, CXI_TX_WRITE, CXI_TX_ATOMIC, CXI_TX_FETCH, CXI_TX_KIND_NUM };
@@ -564,6 +566,8 @@ int cxi_rxc_map(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx);
 void cxi_rxc_unmap(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx);
 void cxi_rxc_close(struct cxi_rxc *r); /* posted receives vanish without completions */
 int cxi_rxc_timers(struct cxi_rxc *r);
+/** cxi_rxc_has_timers() - Would it look at anything? */
+bool cxi_rxc_has_timers(const struct cxi_rxc *r);
 struct cxi_recv_args {
 	void *buf; size_t len; fi_addr_t src; uint64_t tag, ignore; void *context; uint64_t flags;
 	bool tagged;

@@ -180,10 +180,22 @@ int cxi_portal_progress(struct cxi_portal *p)
 	return likely(p->timer_skip < TIMER_SKIP) ? n : n + cxi_portal_timers(p);
 }
 
+/* Would cxi_portal_timers() have something to look at? */
+static bool has_timers(const struct cxi_portal *p)
+{
+	for (int i = 0; i < p->txc_cnt; i++)
+		if (cxi_txc_has_timers(p->txc[i]))
+			return true;
+	for (int i = 0; i < p->rxc_top; i++)
+		if (p->rxc[i] && cxi_rxc_has_timers(p->rxc[i]))
+			return true;
+	return p->ctrl_wait || p->tx_id_cnt;
+}
+
 bool cxi_portal_calm(struct cxi_portal *p, struct calm *c, uint32_t passed)
 {
 	p->timer_skip += TIMER_IDLE * passed;
-	return p->dom_cnt == 1 && !cassini_eq_ready(p->domain->lni) && cassini_dom_calm(p->dom[0], c, passed);
+	return p->dom_cnt == 1 && !has_timers(p) && !cassini_eq_ready(p->domain->lni) && cassini_dom_calm(p->dom[0], c, passed);
 }
 
 int cxi_portal_serve(struct cxi_portal *p)

@@ -214,6 +214,11 @@ void cxi_rxc_close(struct cxi_rxc *r)
 	mem_free(r);
 }
 
+bool cxi_rxc_has_timers(const struct cxi_rxc *r)
+{
+	return !TAILQ_EMPTY(&r->stalled) || r->buf_short[0] || r->buf_short[1] || r->fc;
+}
+
 int cxi_rxc_timers(struct cxi_rxc *r)
 {
 	int n = unlikely(!TAILQ_EMPTY(&r->stalled)) ? cxi_rx_stalled(r) : 0;

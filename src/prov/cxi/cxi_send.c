@@ -137,7 +137,8 @@ void cxi_rdzv_on_event(struct cxi_req *req, const struct cassini_event *ev)
 	uint32_t id = cxi_sh_rdzv_id(ev->match_bits);
 	struct cxi_tx *tx = p->rdzv_id && id < CXI_RDZV_ID_CNT ? p->rdzv_id[id] : NULL;
 
-	if (!tx || ev->type != CASSINI_EV_GET || !(tx->wait & CXI_WAIT_GET))
+	if (!tx || ev->type != CASSINI_EV_GET || !(tx->wait & CXI_WAIT_GET) ||
+	    ev->initiator != CASSINI_MATCH_ID(tx->dest.pid, tx->dest.nic))
 		return; /* a peer fetched what is over, or never was: the adapter has counted it */
 	if (unlikely(ev->rc != CASSINI_RC_OK)) {
 		cxi_tx_done(tx, ev->rc);

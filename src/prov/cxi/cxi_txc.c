@@ -246,11 +246,16 @@ void cxi_txc_close(struct cxi_txc *t)
 	mem_free(t);
 }
 
+bool cxi_txc_has_timers(const struct cxi_txc *t)
+{
+	return unlikely(t->fc || !cxi_rnr_is_idle(t));
+}
+
 int cxi_txc_timers(struct cxi_txc *t)
 {
 	uint64_t now_ns;
 
-	if (likely(!t->fc && cxi_rnr_is_idle(t)))
+	if (!cxi_txc_has_timers(t))
 		return 0;
 	now_ns = cassini_now_ns(t->domain->nic);
 	return (t->fc ? cxi_fc_timers(t, now_ns) : 0) + (cxi_rnr_is_idle(t) ? 0 : cxi_rnr_timers(t, now_ns));
