@@ -178,8 +178,8 @@ static inline ssize_t idle(struct kit_domain *d)
 }
 
 /*
- * @cq has found nothing: the gate for its next reads is opened by the second one in a row. The first one is known by how
- * it found the lock, and costs those nothing who read once between two calls.
+ * @cq has found nothing: the gate for its next reads is opened by the second one in a row. The first one is known by
+ * how it found the lock, and costs those nothing who read once between two calls.
  */
 static void calm_open(struct kit_cq *cq)
 {

@@ -195,7 +195,8 @@ static bool has_timers(const struct cxi_portal *p)
 bool cxi_portal_calm(struct cxi_portal *p, struct calm *c, uint32_t passed)
 {
 	p->timer_skip += TIMER_IDLE * passed;
-	return p->dom_cnt == 1 && !has_timers(p) && !cassini_eq_ready(p->domain->lni) && cassini_dom_calm(p->dom[0], c, passed);
+	return p->dom_cnt == 1 && !has_timers(p) && !cassini_eq_ready(p->domain->lni) &&
+	       cassini_dom_calm(p->dom[0], c, passed);
 }
 
 int cxi_portal_serve(struct cxi_portal *p)
