@@ -233,6 +233,30 @@ static void multi__without_an_entry_during_a_message(void **state)
 	rig_close(&g);
 }
 
+/* Without any message in it: its error gives it back, as programs count buffers by that flag. */
+static void multi__refused_is_given_back(void **state)
+{
+	struct fi_cq_err_entry err = {0};
+	struct cxi_rx *rx, *other;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g);
+	lock_acquire(g.lock);
+	other = post_multi(&g);
+	rx = post_multi(&g);
+	assert_int_equal(cassini_invalidate(g.r->pte, rx->le), 0);
+	assert_int_equal(cassini_invalidate(g.r->pte, other->le), 0);
+	rx->le = other->le = NULL;
+	cxi_fc_append_failed(other, CASSINI_RC_NO_SPACE); /* tried again */
+	cxi_fc_append_failed(rx, CASSINI_RC_NO_SPACE);
+	lock_release(g.lock);
+	next(&g, &err);
+	assert_int_equal(err.err, FI_ENOSPC);
+	assert_int_equal(err.flags, FI_RECV | FI_MSG | FI_MULTI_RECV);
+	rig_close(&g);
+}
+
 /* --- without memory ------------------------------------------------------------------------------ */
 
 /* From here on there is none for receives, whoever else allocates meanwhile. Lock held. */
@@ -458,6 +482,7 @@ int main(void)
 		cmocka_unit_test(multi__refused_during_a_message),
 		cmocka_unit_test(multi__without_an_entry_during_a_message),
 		cmocka_unit_test(multi__two_lost_in_their_ways),
+		cmocka_unit_test(multi__refused_is_given_back),
 		cmocka_unit_test(lost__when_it_is_unexpected),
 		cmocka_unit_test(lost__in_a_buffer_for_many),
 		cmocka_unit_test(lost__in_a_buffer_that_comes_late),

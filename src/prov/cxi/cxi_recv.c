@@ -172,7 +172,7 @@ static void rx_gone(struct cxi_rx *rx, bool said_multi, bool is_err)
 
 static void end_err(struct cxi_rx *rx, int err, int prov_errno, size_t olen)
 {
-	uint64_t multi = rx->owner ? part_leaves(rx) : 0;
+	uint64_t multi = rx->owner ? part_leaves(rx) : rx->multi ? FI_MULTI_RECV : 0;
 	bool silent = rx->rxc->closing || rx->is_discard;
 
 	if (!silent)
@@ -432,9 +432,9 @@ static struct cxi_rx *rget_of(struct cxi_rx *rx, const struct cassini_event *ev)
 	if (!rx->multi)
 		return rx;
 	TAILQ_FOREACH(part, &rx->part_list, link)
-	if (part->msg.initiator == ev->initiator && part->msg.rendezvous_id == ev->rendezvous_id &&
-	    !((part->msg.match_bits ^ ev->match_bits) & CXI_MB_RDZV_HI))
-		return part;
+		if (part->msg.initiator == ev->initiator && part->msg.rendezvous_id == ev->rendezvous_id &&
+		    !((part->msg.match_bits ^ ev->match_bits) & CXI_MB_RDZV_HI))
+			return part;
 	return NULL;
 }
 

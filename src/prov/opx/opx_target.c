@@ -164,9 +164,9 @@ static struct opx_op *copy_of(struct opx_peer *peer, const void *at, uint64_t le
 	struct opx_op *op, *oldest = NULL;
 
 	LIST_FOREACH(op, &peer->ops, link)
-	if (op->kind == OPX_OP_SERVE && !op->is_over && op->peer_handle == OPX_DATA_HANDLE &&
-	    op->iov[0].iov_base == at && op->len == len)
-		oldest = op;
+		if (op->kind == OPX_OP_SERVE && !op->is_over && op->peer_handle == OPX_DATA_HANDLE &&
+		    op->iov[0].iov_base == at && op->len == len)
+			oldest = op;
 	return oldest;
 }
 

@@ -374,9 +374,9 @@ static void resumed(struct cxi_portal *portal, const struct cassini_event *ev)
 		if (!f || t->idx != idx)
 			continue;
 		LIST_FOREACH(p, &f->peers, link)
-		if (p->told && !p->draining && p->dest.rx_idx == rxc &&
-		    ev->initiator == CASSINI_MATCH_ID(p->dest.pid, p->dest.nic))
-			p->resumed = true;
+			if (p->told && !p->draining && p->dest.rx_idx == rxc &&
+			    ev->initiator == CASSINI_MATCH_ID(p->dest.pid, p->dest.nic))
+				p->resumed = true;
 	}
 }
 
