@@ -596,7 +596,6 @@ int cassini_dom_open(struct cassini_lni *lni, const struct cassini_dom_attr *att
 	mt_unexp_init(&dom->rdzv);
 	LIST_INIT(&dom->awaited);
 	LIST_INIT(&dom->cmdqs);
-	STAILQ_INIT(&dom->unsent);
 	cassini_owe_init(dom);
 	STAILQ_INIT(&dom->copies);
 	rc = tabs_init(dom);

@@ -460,7 +460,7 @@ static void rx_on_reply(struct cxi_rx *owner, const struct cassini_event *ev)
 	else
 		rx->got += ev->mlength;
 	/* its own Gets say nothing to the sender of alt_read */
-	rx->needs_done = !ev->rendezvous && rx->msg.match_bits & CXI_MB_ALT_READ;
+	rx->needs_done = !ev->rendezvous && cxi_is_alt_read(&rx->msg);
 	if (unlikely(rx->needs_done))
 		rx_step(rx);
 	else
@@ -542,7 +542,6 @@ static inline __attribute__((always_inline)) int append(struct cxi_rx *rx, struc
 int cxi_rx_append(struct cxi_rx *rx)
 {
 	const struct cxi_match m = {.bits = rx->match_bits, .ignore = rx->ignore, .id = rx->match_id};
-
 	int ret;
 
 	rx->state = RX_HW;

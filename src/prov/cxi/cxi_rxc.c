@@ -221,13 +221,16 @@ bool cxi_rxc_has_timers(const struct cxi_rxc *r)
 
 int cxi_rxc_timers(struct cxi_rxc *r)
 {
-	int n = unlikely(!TAILQ_EMPTY(&r->stalled)) ? cxi_rx_stalled(r) : 0;
+	int n;
 
+	if (likely(!cxi_rxc_has_timers(r)))
+		return 0;
+	n = TAILQ_EMPTY(&r->stalled) ? 0 : cxi_rx_stalled(r);
 	for (int kind = 0; kind < 2; kind++) {
-		if (likely(!r->buf_short[kind]))
+		if (!r->buf_short[kind])
 			continue;
 		cxi_bufs_fill(r, kind);
 		n += !r->buf_short[kind];
 	}
-	return n + (unlikely(r->fc != NULL) ? cxi_fc_rxc_timers(r) : 0);
+	return n + (r->fc ? cxi_fc_rxc_timers(r) : 0);
 }

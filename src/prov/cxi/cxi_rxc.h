@@ -150,6 +150,11 @@ const struct cxi_portal *cxi_rx_portal(const struct cxi_rxc *r, const struct cas
 struct cxi_ep *cxi_rx_ep(const struct cxi_rxc *r, const struct cassini_event *ev);
 
 /* --- cxi_tell.c: to the sender of the message of @rx --- */
+/** cxi_is_alt_read() - Is @msg a rendezvous of which restricted Gets fetch all, and a notice ends it? */
+static inline bool cxi_is_alt_read(const struct cassini_event *msg)
+{
+	return msg->match_bits & CXI_MB_ALT_READ;
+}
 /** cxi_rx_fetch() - Software's Get of the rest of a rendezvous. Its REPLY is an event of @rx. 0; -FI_EAGAIN ... */
 int cxi_rx_fetch(struct cxi_rx *rx);
 /** cxi_rx_tell() - It was matched, or, of alt_read, fetched. Nothing comes back. 0; -FI_EAGAIN ... */

@@ -11,11 +11,6 @@ static uint32_t rdzv_id(const struct cassini_event *msg)
 	return (uint32_t)(msg->rendezvous_id | FIELD_GET(CXI_MB_RDZV_HI, msg->match_bits) << 8);
 }
 
-static bool is_alt_read(const struct cassini_event *msg)
-{
-	return msg->match_bits & CXI_MB_ALT_READ;
-}
-
 /* A command to the sender of @msg, by the Domain that it arrived at: not to who has its place when that one is gone. */
 static struct cassini_cmd to_sender(const struct cassini_event *msg, enum cassini_opcode opcode)
 {
@@ -34,7 +29,7 @@ int cxi_rx_fetch(struct cxi_rx *rx)
 {
 	struct cassini_cmd cmd = to_sender(&rx->msg, CASSINI_OP_GET);
 
-	if (is_alt_read(&rx->msg)) {
+	if (cxi_is_alt_read(&rx->msg)) {
 		cmd.flags |= CASSINI_CMD_RESTRICTED;
 		cmd.pid_idx = CXI_IDX_ALT;
 	}
@@ -67,7 +62,7 @@ static int fetch_nothing(struct cxi_rxc *r, const struct cassini_event *msg)
 {
 	struct cassini_cmd cmd = to_sender(msg, CASSINI_OP_GET);
 
-	if (is_alt_read(msg))
+	if (cxi_is_alt_read(msg))
 		return notice(r, msg, true);
 	cmd.remote_offset = msg->remote_offset;
 	cmd.match_bits = cxi_sh_rdzv(rdzv_id(msg));

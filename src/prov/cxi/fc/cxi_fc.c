@@ -426,7 +426,7 @@ bool cxi_append_refused(const struct cxi_rx *rx)
  */
 static void give_up(struct cxi_rx *rx, uint8_t rc)
 {
-	LOG_WARN("LE exhaustion in flow control: a receive ends with an error; FI_CXI_RX_MATCH_MODE=hybrid has none");
+	LOG_WARN("LE exhaustion in flow control: a receive ends with an error; FI_CXI_RX_MATCH_MODE=hybrid avoids it");
 	if (rx->multi && rx->parts) { /* messages that software gave it are under way */
 		cxi_rx_release(rx);
 		return;
