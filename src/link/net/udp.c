@@ -37,7 +37,8 @@
  * it sends to.
  *
  * Most polls find nothing, most others one datagram, and behind it the system would look for the next one before we
- * see it. So a poll asks for a single datagram, unless the poll before it has found what it asked for.
+ * see it. Where it is there, though, one call for both is quicker by far more: 64 KiB come in two. So a poll behind an
+ * empty one asks for a single datagram only where for some time they have come alone.
  */
 
 #define TX_DGRAMS    64
@@ -50,6 +51,7 @@
 #define RX_BUF_LEN   65536u
 #define MTU_AGAIN_NS (600 * NS_PER_SEC)
 #define FULL_POLLS   4 	    /* polls that leave something to read, before we ask whether the socket loses datagrams */
+#define ALONE_RUNS   16u	    /* so many datagrams that came alone, and the next is taken to come alone */
 #define ERRORS_MAX   16	    /* kept for the next poll */
 #define ERR_RETRIES  64	    /* errors reported by one flush or poll before we let go */
 
@@ -111,7 +113,9 @@ struct udp {
 	uint32_t error_cnt;
 	struct udp_error error[ERRORS_MAX]; /* one that finds no room comes again with the next datagram */
 	struct rx_batch *rx;
-	uint32_t rx_want; /* datagrams, or trains, that the next poll asks for in one call */
+	uint32_t rx_want;  /* datagrams, or trains, that the next poll asks for in one call */
+	uint32_t rx_run;   /* that have come since a poll found nothing */
+	uint32_t rx_alone; /* runs of one, without a longer one since; up to ALONE_RUNS */
 	struct tx_batch tx;
 };
 
@@ -502,7 +506,7 @@ static int rx_open(struct udp *u)
 		};
 	}
 	u->rx = r;
-	u->rx_want = 1;
+	u->rx_want = RX_MSGS;
 	return 0;
 }
 
@@ -576,6 +580,7 @@ static inline __attribute__((always_inline)) int rx_some(struct udp *u, int fd, 
 			errqueue_drain(u, fd);
 			continue;
 		}
+		u->rx_run += (uint32_t)got;
 		for (int i = 0; i < got; i++) {
 			struct msghdr *m = &u->rx->msg[i].msg_hdr;
 
@@ -604,6 +609,18 @@ static __attribute__((noinline)) int rx_gated(struct udp *u, int budget)
 	return done + more;
 }
 
+/* How many the next poll asks for, after one that has @found something or not. */
+static void rx_expect(struct udp *u, bool found)
+{
+	if (found) {
+		u->rx_want = RX_MSGS;
+	} else if (u->rx_run) {
+		u->rx_alone = u->rx_run > 1 ? 0 : MIN(u->rx_alone + 1, ALONE_RUNS);
+		u->rx_want = u->rx_alone < ALONE_RUNS ? RX_MSGS : 1;
+		u->rx_run = 0;
+	}
+}
+
 static int udp_poll(struct carrier *c, int budget)
 {
 	struct udp *u = to_udp(c);
@@ -612,7 +629,7 @@ static int udp_poll(struct carrier *c, int budget)
 	if (unlikely(!u->rx) && rx_open(u))
 		return 0;
 	done = unlikely(u->gate != NULL) ? rx_gated(u, budget) : rx_some(u, u->fd, u->rx_want, budget, false);
-	u->rx_want = done ? RX_MSGS : 1;
+	rx_expect(u, done);
 	if (unlikely(done >= budget) && ++u->full_polls % FULL_POLLS == 0)
 		gate_look(&u->gate, c->port, u->fd, &u->lost_seen);
 	if (unlikely(u->error_cnt))
