@@ -97,12 +97,70 @@ static void peek__shows_each_packet_once(void **state)
 	world_close(&w);
 }
 
+/* Queue pair b, that takes unsolicited writes and has posted buffers; and the frame of such a write. */
+static size_t unsolicited_open(struct world *w, uint8_t frame[EFANIC_HDR_MAX])
+{
+	struct efanic_qp_attr attr;
+
+	world_open(w, NULL);
+	pair_attr(&attr, QKEY_B);
+	attr.unsolicited_write_recv = true;
+	attr.posted_buffers = true;
+	end_open(w, &w->b, &attr, EFANIC_RNR_INFINITE, 0);
+	return efanic_pkt_encode(EFANIC_PKT_WRITE_IMM, QKEY_B, 5, 1000, frame);
+}
+
+/* They take no receive, so that nothing else bounds what a peer may leave with who does not poll. */
+static void unsolicited__only_so_many_wait(void **state)
+{
+	struct link_addr from = {.port = 99, .nonce = 3};
+	uint8_t frame[EFANIC_HDR_MAX];
+	struct efanic_stats stats;
+	struct world w;
+	size_t len;
+
+	len = unsolicited_open(&w, frame);
+	for (unsigned round = 1; round <= 2; round++) {
+		for (unsigned i = 0; i < EFANIC_UNSOLICITED_MAX; i++)
+			assert_int_equal(fake_inject(w.b.qp->port, &from, frame, len), 0);
+		assert_int_equal(fake_inject(w.b.qp->port, &from, frame, len), EFANIC_REMOTE_RNR);
+		efanic_qp_query_stats(w.b.qp, &stats);
+		assert_int_equal(stats.rnr_naks_tx, round);
+		settle(&w);
+		assert_int_equal(w.b.cnt, round * EFANIC_UNSOLICITED_MAX);
+	}
+	world_close(&w);
+}
+
+/* What was written before the end is told: its sender knows that it arrived. */
+static void unsolicited__told_after_an_error(void **state)
+{
+	struct efanic_qp_mod mod = {.state = EFANIC_QPS_ERR};
+	struct link_addr from = {.port = 99, .nonce = 3};
+	uint8_t frame[EFANIC_HDR_MAX];
+	struct world w;
+	size_t len;
+
+	len = unsolicited_open(&w, frame);
+	assert_int_equal(fake_inject(w.b.qp->port, &from, frame, len), 0);
+	assert_int_equal(efanic_qp_modify(w.b.qp, &mod, EFANIC_QPA_STATE), 0);
+	settle(&w);
+	expect(&w.b, 1, 0, EFANIC_OK);
+	assert_true(last(&w.b)->wc.unsolicited);
+	mod.state = EFANIC_QPS_RESET;
+	assert_int_equal(efanic_qp_modify(w.b.qp, &mod, EFANIC_QPA_STATE), 0);
+	assert_int_equal(w.b.cnt, 1);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refuse__by_the_handler),
 		cmocka_unit_test(refuse__too_late),
 		cmocka_unit_test(peek__shows_each_packet_once),
+		cmocka_unit_test(unsolicited__only_so_many_wait),
+		cmocka_unit_test(unsolicited__told_after_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,6 +33,7 @@
 #define SQ_MAX	   (0xfffeu - SQ_SPARE) /* slot numbers are 16 bit */
 #define SQ_SPARE   (2 * LINK_OWN_CNT) /* slots beyond the depth: each SEND on its way without one may fail */
 #define RQ_SGE_MAX 3
+#define EFANIC_UNSOLICITED_MAX 32768u /* unsolicited writes that wait for a poll: the longest completion queue's */
 
 /* A singly linked line of send slots by number, through efanic_swr.next. */
 struct wr_line {
@@ -189,6 +190,7 @@ struct efanic_qp {
 	/* the rest */
 	struct wr_line done;
 	struct rx_parked *parked, **parked_tail;
+	uint32_t unsolicited_cnt; /* of them; nothing else limits these */
 	struct rx_parked **unpeeked; /* link to the first that efanic_peek() has not shown */
 	struct efanic_dst *waiters; /* destinations with a waiting line, served in turn */
 	struct efanic_dst **waiters_tail;

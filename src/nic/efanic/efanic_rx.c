@@ -121,6 +121,7 @@ static struct rx_parked *park_new(struct efanic_qp *qp, struct link_peer *peer, 
 
 static void park(struct efanic_qp *qp, struct rx_parked *pk)
 {
+	qp->unsolicited_cnt += pk->unsolicited;
 	*qp->parked_tail = pk;
 	qp->parked_tail = &pk->next;
 	efanic_qp_attn(qp);
@@ -165,6 +166,7 @@ static void parked_report(struct efanic_qp *qp, struct rx_parked *pk)
 static void parked_clear(struct efanic_qp *qp)
 {
 	qp->parked = NULL;
+	qp->unsolicited_cnt = 0;
 	qp->parked_tail = qp->unpeeked = &qp->parked;
 	efanic_qp_attn(qp);
 }
@@ -263,7 +265,8 @@ static __attribute__((noinline)) int complete_later(struct efanic_qp *qp, struct
 						    uint32_t byte_len, bool unsolicited,
 						    const struct view *frame)
 {
-	struct rx_parked *pk = park_new(qp, peer, frame ? pkt->payload_len : 0);
+	bool is_full = unsolicited && qp->unsolicited_cnt >= EFANIC_UNSOLICITED_MAX;
+	struct rx_parked *pk = is_full ? NULL : park_new(qp, peer, frame ? pkt->payload_len : 0);
 
 	if (!pk)
 		return refuse_no_receive(qp);
@@ -305,7 +308,7 @@ static inline int show(struct efanic_qp *qp, struct link_peer *peer, const struc
 	return 0;
 }
 
-/* The handler, now or, with a parked copy, later. Return: 0; RNR when there is no memory to park. */
+/* The handler, now or, with a parked copy, later. Return: 0; RNR when there is no memory to park, or too much is. */
 static inline int complete(struct efanic_qp *qp, struct link_peer *peer, const struct efanic_pkt_in *pkt,
 			   uint64_t wr_id, uint32_t byte_len, bool unsolicited, const struct view *frame)
 {
@@ -584,8 +587,8 @@ void efanic_rx_flush(struct efanic_qp *qp, bool discard)
 		next = pk->next;
 		pk->next = NULL;
 		/* A consumed buffer must be given back; its data arrived before the end, so it is
-		 * reported as it is. */
-		if (!discard && qp->is_posted && !pk->unsolicited)
+		 * reported as it is, and so is what took none. */
+		if (!discard && qp->is_posted)
 			park(qp, pk);
 		else
 			parked_free(pk);
