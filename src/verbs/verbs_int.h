@@ -352,6 +352,11 @@ void verbs_qp_free(struct vqp *qp);
 void verbs_qp_done(const struct vcqe *e);
 int verbs_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int verbs_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+/** verbs_is_sending() - Does the state take sends? */
+static inline bool verbs_is_sending(const struct vqp *qp)
+{
+	return qp->qp.state == IBV_QPS_RTS || qp->qp.state == IBV_QPS_SQD;
+}
 /** verbs_send_check() - May a request with @flags be posted, if there is room? Return: 0; EINVAL (logged). */
 int verbs_send_check(struct vqp *qp, unsigned flags);
 /** verbs_is_silent() - Nobody wants to know that a request with @flags has succeeded. */

@@ -17,7 +17,7 @@ static unsigned flags_offered(const struct vqp *qp)
 
 int verbs_send_check(struct vqp *qp, unsigned flags)
 {
-	if (unlikely(qp->qp.state != IBV_QPS_RTS && qp->qp.state != IBV_QPS_SQD)) {
+	if (unlikely(!verbs_is_sending(qp))) {
 		LOG_FEW(LOG_LVL_WARN, qp->said, "QP %u: send in state %d, needs RTS or SQD", qp->qp.qp_num,
 			(int)qp->qp.state);
 		return EINVAL;

@@ -172,15 +172,6 @@ static void post__mistakes(void **state)
 	end_close(&a);
 }
 
-/* @cnt messages to itself. */
-static void to_itself(struct end *e, int cnt)
-{
-	for (int i = 0; i < cnt; i++) {
-		assert_int_equal(recv_post(e, e->mr->lkey, 1), 0);
-		assert_int_equal(send_post(e, e, e->ah, e->mr->lkey, 8, IBV_SEND_SIGNALED), 0);
-	}
-}
-
 /* What a full completion queue loses is done all the same: its place in the send or receive queue is free. */
 static void cq__overrun(void **state)
 {

@@ -160,4 +160,13 @@ static inline struct ibv_qp *ud_make(struct end *e)
 	return qp;
 }
 
+/* @cnt messages to itself. */
+static inline void to_itself(struct end *e, int cnt)
+{
+	for (int i = 0; i < cnt; i++) {
+		assert_int_equal(recv_post(e, e->mr->lkey, 1), 0);
+		assert_int_equal(send_post(e, e, e->ah, e->mr->lkey, 8, IBV_SEND_SIGNALED), 0);
+	}
+}
+
 #endif

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Queue pairs of verbs/: their states, and what is refused in which.
+#include "verbs_end.h"
+
+/* A thread may end the queue pair while another one puts requests together: none of them is posted then. */
+static void build__state_changes_meanwhile(void **state)
+{
+	static const enum ibv_qp_state to[] = {IBV_QPS_ERR, IBV_QPS_RESET};
+	struct ibv_qp_ex *ex;
+	struct ibv_wc wc;
+	struct end a;
+
+	(void)state;
+	end_open(&a);
+	ex = ibv_qp_to_qp_ex(a.qp);
+	for (size_t i = 0; i < ARRAY_SIZE(to); i++) {
+		struct ibv_qp_attr attr = {.qp_state = to[i]};
+
+		ibv_wr_start(ex);
+		ex->wr_flags = IBV_SEND_SIGNALED;
+		ibv_wr_send(ex);
+		ibv_wr_set_ud_addr(ex, a.ah, a.qp->qp_num, QKEY);
+		ibv_wr_set_sge(ex, a.mr->lkey, (uintptr_t)a.buf, 8);
+		assert_int_equal(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE), 0);
+		assert_int_equal(ibv_wr_complete(ex), EINVAL);
+		assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
+		attr.qp_state = IBV_QPS_RESET;
+		assert_int_equal(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE), 0);
+		to_rts(a.qp, QKEY);
+	}
+	to_itself(&a, 1);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(wc_get(&a).status, IBV_WC_SUCCESS);
+	end_close(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(build__state_changes_meanwhile),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
