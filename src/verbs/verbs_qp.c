@@ -4,8 +4,7 @@
 
 #define QP_ATTR_MASK (IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 #define QUERY_MASK                                                                                                     \
-	(IBV_QP_STATE | IBV_QP_CUR_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_SQ_PSN |             \
-	 IBV_QP_CAP | IBV_QP_RNR_RETRY)
+	(IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_SQ_PSN | IBV_QP_CAP | IBV_QP_RNR_RETRY)
 
 /* --- what can be had --- */
 
@@ -396,7 +395,8 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 	unsigned efa_mask;
 	int err;
 
-	if (!qp || !attr)
+	/* a port that is none is the kernel's to refuse, which looks before the driver does */
+	if (!qp || !attr || (mask & IBV_QP_PORT && attr->port_num != 1))
 		return EINVAL;
 	err = mask_of(mask, &efa_mask);
 	if (err)

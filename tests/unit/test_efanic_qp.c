@@ -53,7 +53,7 @@ static int expected(enum efanic_qp_type type, enum efanic_qp_state from, enum ef
 
 	if (!t.legal || (mask & t.required) != t.required)
 		return -EINVAL;
-	return mask & ~(ST | t.required | t.optional) ? -EOPNOTSUPP : 0;
+	return mask & ~(ST | t.required | t.optional) ? -EINVAL : 0;
 }
 
 /* Every state to every state with every mask, for both types. */

@@ -34,10 +34,50 @@ static void build__state_changes_meanwhile(void **state)
 	end_close(&a);
 }
 
+/* The kernel and its driver tell an attribute that the transition does not take from one that no queue pair has. */
+static void modify__refusals(void **state)
+{
+	static const struct {
+		enum ibv_qp_state to;
+		int mask, want;
+		uint8_t port;
+	} row[] = {
+		{IBV_QPS_INIT, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, EINVAL, 2},
+		{IBV_QPS_INIT, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY | IBV_QP_TIMEOUT,
+		 EOPNOTSUPP, 1},
+		{IBV_QPS_INIT, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0, 1},
+		{IBV_QPS_RTR, IBV_QP_STATE | IBV_QP_SQ_PSN, EINVAL, 1},
+		{IBV_QPS_RTR, IBV_QP_STATE | IBV_QP_PATH_MTU, EOPNOTSUPP, 1},
+		{IBV_QPS_RTR, IBV_QP_STATE, 0, 1},
+		{IBV_QPS_RTS, IBV_QP_STATE, EINVAL, 1},
+		{IBV_QPS_RESET, IBV_QP_STATE | IBV_QP_QKEY, EINVAL, 1},
+	};
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct ibv_qp *qp;
+	struct end a;
+
+	(void)state;
+	end_open(&a);
+	qp = srd_make(&a, a.pd);
+	assert_non_null(qp);
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		attr = (struct ibv_qp_attr){.qp_state = row[i].to, .port_num = row[i].port, .qkey = QKEY};
+		if (ibv_modify_qp(qp, &attr, row[i].mask) != row[i].want)
+			fail_msg("row %zu", i);
+	}
+	assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE | IBV_QP_CAP, &init), 0);
+	assert_true(attr.qp_state == IBV_QPS_RTR && init.cap.max_send_wr == 16);
+	assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE | IBV_QP_CUR_STATE, &init), EOPNOTSUPP);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	end_close(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(build__state_changes_meanwhile),
+		cmocka_unit_test(modify__refusals),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

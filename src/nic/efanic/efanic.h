@@ -221,8 +221,8 @@ struct efanic_qp_mod {
 	uint8_t rnr_retry;
 };
 /**
- * efanic_qp_modify() - The SRD/UD state table of the kernel driver. Return: 0; -EINVAL illegal transition or missing
- * bit; -EOPNOTSUPP bit not allowed, port != 1, pkey_index != 0.
+ * efanic_qp_modify() - The SRD/UD state table of the kernel driver. Return: 0; -EINVAL illegal transition, bit missing
+ * or not allowed there; -EOPNOTSUPP port != 1, pkey_index != 0, or what the adapter or its Q_Key does not take.
  */
 int efanic_qp_modify(struct efanic_qp *qp, const struct efanic_qp_mod *mod, unsigned mask);
 /** efanic_qp_to_rts() - INIT, RTR, RTS in a row with @rnr_retry (0..7). */

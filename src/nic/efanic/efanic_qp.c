@@ -121,22 +121,21 @@ int efanic_qp_modify(struct efanic_qp *qp, const struct efanic_qp_mod *mod, unsi
 {
 	enum efanic_qp_state to = mask & EFANIC_QPA_STATE ? mod->state : qp->state;
 	struct efanic_transition t;
+	bool is_odd;
 	int rc;
 
 	lock_assert_held(qp->nic->lock);
 	if (to >= EFANIC_QPS_NUM)
 		return -EINVAL;
 	t = efanic_qp_transition(qp->type, qp->state, to);
-	if (!t.legal || (mask & t.required) != t.required) {
-		LOG_WARN("QP %u: %s to %s with mask 0x%x: %s", qp->qpn,
-			 efanic_qp_state_name[qp->state], efanic_qp_state_name[to], mask,
-			 t.legal ? "attributes missing" : "no such transition");
+	is_odd = mask & ~(EFANIC_QPA_STATE | t.required | t.optional);
+	if (!t.legal || is_odd || (mask & t.required) != t.required) {
+		LOG_WARN("QP %u: %s to %s with mask 0x%x: %s", qp->qpn, efanic_qp_state_name[qp->state],
+			 efanic_qp_state_name[to], mask,
+			 !t.legal  ? "no such transition"
+			 : is_odd ? "it does not take all of these"
+				  : "attributes missing");
 		return -EINVAL;
-	}
-	if (mask & ~(EFANIC_QPA_STATE | t.required | t.optional)) {
-		LOG_WARN("QP %u: %s to %s does not take mask 0x%x", qp->qpn,
-			 efanic_qp_state_name[qp->state], efanic_qp_state_name[to], mask);
-		return -EOPNOTSUPP;
 	}
 	rc = check_values(qp, mod, mask);
 	if (rc)
