@@ -158,7 +158,7 @@ struct vswr {
 };
 
 /* All of a queue. One that is replaced, because the queue pair was reset while the adapter still had requests, lives on
- * until the end. */
+ * until a reset finds none any more, or to the end. */
 struct vsq {
 	struct vsq *old;
 	struct vswr s[];

@@ -160,14 +160,18 @@ static void users_drop(struct vqp *qp)
 		qp->recv_cq->users--;
 }
 
+/* With those that it replaced. */
+static void sqs_free(struct vsq *sq)
+{
+	for (struct vsq *old; sq; sq = old) {
+		old = sq->old;
+		mem_free(sq);
+	}
+}
+
 static void memory_free(struct vqp *qp)
 {
-	struct vsq *old;
-
-	for (; qp->sq; qp->sq = old) {
-		old = qp->sq->old;
-		mem_free(qp->sq);
-	}
+	sqs_free(qp->sq);
 	mem_free(qp->build);
 	mem_free(qp->dst);
 	mem_free(qp);
@@ -353,6 +357,8 @@ static int sq_reset(struct vqp *qp)
 		sq->old = qp->sq;
 		qp->sq = sq;
 	} else {
+		sqs_free(sq->old);
+		sq->old = NULL;
 		for (uint32_t i = 0; i < qp->sq_depth; i++)
 			sq->s[i].next = (uint16_t)(i + 1);
 	}

@@ -73,11 +73,57 @@ static void modify__refusals(void **state)
 	end_close(&a);
 }
 
+static bool is_idle(struct vqp *qp)
+{
+	bool idle;
+
+	lock_acquire(&qp->obj.ctx->lock);
+	idle = efanic_sq_is_empty(qp->dev);
+	lock_release(&qp->obj.ctx->lock);
+	return idle;
+}
+
+/* A send queue that was replaced while the adapter had requests of it goes once the adapter has none any more. */
+static void reset__old_queues_go(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+	uint64_t until;
+	struct ibv_wc wc;
+	struct end a, b;
+	struct vqp *qp;
+
+	(void)state;
+	end_open(&a);
+	end_open(&b);
+	qp = verbs_obj_get(OBJ_QP, a.qp);
+	for (int i = 0; i < 3; i++) {
+		/* the peer does not poll: nothing of it ends before the reset */
+		assert_int_equal(send_post(&a, &b, a.ah, a.mr->lkey, 8, IBV_SEND_SIGNALED), 0);
+		assert_int_equal(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE), 0);
+		to_rts(a.qp, QKEY);
+	}
+	until = clk_now_ns(NULL) + WAIT_NS;
+	while (!is_idle(qp)) {
+		assert_int_equal(ibv_poll_cq(a.cq, 1, &wc), 0);
+		assert_int_equal(ibv_poll_cq(b.cq, 1, &wc), 0);
+		assert_true(clk_now_ns(NULL) < until);
+	}
+	assert_int_equal(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE), 0);
+	assert_null(qp->sq->old);
+	to_rts(a.qp, QKEY);
+	to_itself(&a, 1);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(wc_get(&a).status, IBV_WC_SUCCESS);
+	end_close(&b);
+	end_close(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(build__state_changes_meanwhile),
 		cmocka_unit_test(modify__refusals),
+		cmocka_unit_test(reset__old_queues_go),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
