@@ -271,8 +271,8 @@ struct opx_in {
 
 /* --- peer --------------------------------------------------------------------------------------------------------- */
 
-struct opx_lost { /* a peer's write by @handle to [.., @end) of region @key met memory that is not there */
-	bool is_set;
+struct opx_lost { /* a peer's write by @handle to [.., @end) of region @key has failed, or a part of it */
+	uint8_t why;       /* enum opx_status; 0: there is none */
 	uint32_t handle;
 	uint64_t key, end;
 };

@@ -28,26 +28,29 @@ static void count(struct opx_ep *ep, enum kit_cntr_kind kind)
  * Of a write to [.., @end) by @handle: packets of it may still come, and do not make it whole. If its data are still to
  * be announced, that will be refused.
  */
-static void lost_note(struct opx_peer *peer, uint32_t handle, uint64_t key, uint64_t end)
+static void lost_note(struct opx_peer *peer, uint32_t handle, uint64_t key, uint64_t end, enum opx_status why)
 {
 	struct opx_lost *l = &peer->lost[handle == OPX_DATA_HANDLE];
 
-	*l = (struct opx_lost){.is_set = true, .handle = handle, .key = key, .end = end};
+	*l = (struct opx_lost){.why = (uint8_t)why, .handle = handle, .key = key, .end = end};
 }
 
 static bool is_lost(const struct opx_peer *peer, uint32_t handle, uint64_t key, uint64_t end)
 {
 	const struct opx_lost *l = &peer->lost[handle == OPX_DATA_HANDLE];
 
-	return unlikely(l->is_set) && l->handle == handle && l->key == key && l->end == end;
+	return unlikely(l->why) && l->handle == handle && l->key == key && l->end == end;
 }
 
-static bool lost_take(struct opx_peer *peer, uint32_t handle, uint64_t key, uint64_t end)
+/* Why the write whose data are announced has failed; OPX_OK: it has not. */
+static enum opx_status lost_take(struct opx_peer *peer, uint64_t key, uint64_t end)
 {
-	bool yes = is_lost(peer, handle, key, end);
+	struct opx_lost *l = &peer->lost[1];
+	enum opx_status why = is_lost(peer, OPX_DATA_HANDLE, key, end) ? (enum opx_status)l->why : OPX_OK;
 
-	peer->lost[handle == OPX_DATA_HANDLE].is_set &= !yes;
-	return yes;
+	if (why)
+		l->why = OPX_OK;
+	return why;
 }
 
 void opx_on_put(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
@@ -61,7 +64,7 @@ void opx_on_put(struct opx_peer *peer, const struct hfi_hdr *h, const struct vie
 	if (at && unlikely(!guard_view(data, 0, at, data->len)))
 		why = OPX_ST_GONE;
 	if (unlikely(why == OPX_ST_GONE) && (!is_last || handle == OPX_DATA_HANDLE))
-		lost_note(peer, handle, key, end);
+		lost_note(peer, handle, key, end, why);
 	if (is_last && !why && !is_lost(peer, handle, key, end))
 		count(peer->ep, KIT_CNTR_REMOTE_WRITE);
 	if (is_last || why)
@@ -134,15 +137,16 @@ static void serve_copy(struct opx_peer *peer, const struct hfi_hdr *h, const str
 	struct opx_op *op = at ? serve_op(peer, h, at, len) : NULL;
 
 	if (!op) {
-		answer(peer, handle, why ? why : OPX_ST_NOMEM);
-		return;
-	}
-	if (!hfi_dst_is_local(peer->flow.dst) || !opx_pieces_take(&op->cp, data, len)) {
+		why = why ? why : OPX_ST_NOMEM;
+	} else if (!hfi_dst_is_local(peer->flow.dst) || !opx_pieces_take(&op->cp, data, len)) {
 		peer->ep->stats.rx_malformed++;
-		if (handle == OPX_DATA_HANDLE) /* told when its data are announced */
-			lost_note(peer, handle, le64_get(h->w[1]), le64_get(h->w[0]) + len);
-		answer(peer, handle, OPX_ST_COPY);
 		opx_op_abandon(op);
+		why = OPX_ST_COPY;
+	}
+	if (why) {
+		if (handle == OPX_DATA_HANDLE) /* told when its data are announced */
+			lost_note(peer, handle, le64_get(h->w[1]), le64_get(h->w[0]) + len, why);
+		answer(peer, handle, why);
 		return;
 	}
 	op->cp.peer = peer;
@@ -184,9 +188,9 @@ static void on_put_data(struct opx_peer *peer, const struct hfi_hdr *h, const st
 	handle = le32_get(raw);
 	at = opx_mr_find(peer->ep->domain, le64_get(h->w[1]), le64_get(h->w[0]), len, FI_REMOTE_WRITE, &why);
 	op = at ? copy_of(peer, at, len) : NULL;
-	if (at && lost_take(peer, OPX_DATA_HANDLE, le64_get(h->w[1]), le64_get(h->w[0]) + len)) {
-		answer(peer, handle, OPX_ST_GONE);
-	} else if (!at) {
+	if (at)
+		why = lost_take(peer, le64_get(h->w[1]), le64_get(h->w[0]) + len);
+	if (why) {
 		answer(peer, handle, why);
 	} else if (op && op->why) {
 		answer(peer, handle, (enum opx_status)op->why);

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Ends that opx must not invent: a write with CQ data whose bytes never came.
+#include <string.h>
+
+#include "base/clock.h"
+#include "opx_world.h"
+
+static struct world w;
+
+static uint64_t end_ns(void)
+{
+	return clk_now_ns(NULL) + 20 * NS_PER_SEC * unit_slow();
+}
+
+static struct lock *lock_of(void)
+{
+	return &world_ep(&w, 0)->domain->kit.lock;
+}
+
+/* The target of a write has no memory to serve it: its CQ data announce nothing. */
+static void data__target_without_memory(void **state)
+{
+	static const uint8_t src[WORLD_MR_LEN];
+	struct opx_piece piece = {.len = le64_put(sizeof(src))};
+	struct opx_ep *ep, *from;
+	uint8_t handle[4];
+	struct fi_cq_err_entry err;
+	struct hfi_hdr h;
+	struct view v;
+	void *ctx;
+
+	(void)state;
+	world_open(&w, 0);
+	ep = world_ep(&w, 0);
+	from = world_ep(&w, 1);
+	lock_acquire(lock_of());
+	slab_fini(&ep->op_slab);
+	assert_int_equal(slab_init(&ep->op_slab, sizeof(struct opx_op), CACHE_LINE, 1, 1), 0);
+	assert_non_null(slab_get(&ep->op_slab)); /* all there is */
+	opx_peer_find(from, w.to[0])->silent = 1;
+	lock_release(lock_of());
+
+	memset(handle, 0xff, sizeof(handle));
+	h = world_hdr(&w, OPX_RMA, OPX_SUB_PUT_LOCAL, OPX_DATA_HANDLE);
+	h.w[1] = le64_put(WORLD_KEY);
+	h.tag = le64_put(sizeof(src));
+	v = view_of(&piece, sizeof(piece));
+	assert_true(world_take(&w, &h, &v, HFI_RCV_EAGER));
+	h.aux = OPX_SUB_PUT_DATA;
+	v = view_of(handle, sizeof(handle));
+	assert_true(world_take(&w, &h, &v, HFI_RCV_EAGER));
+	for (uint64_t end = end_ns(); !from->kit.late_cnt && clk_now_ns(NULL) < end;)
+		assert_int_equal(world_poll(&w, 1, &ctx, &err), 0);
+	assert_int_equal(from->kit.late_cnt, 1);
+	assert_int_equal(from->kit.late_errno, OPX_ST_NOMEM);
+	assert_int_equal(world_poll(&w, 0, &ctx, &err), 0);
+	world_close(&w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(data__target_without_memory),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
