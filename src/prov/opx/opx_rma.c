@@ -125,7 +125,7 @@ static int rma_start(struct opx_op *op)
 	if (!rc && op->kind == OPX_OP_WRITE)
 		opx_op_choose_path(op);
 	rc = rc ? rc : opx_rma_pump(op);
-	if (rc && (rc != -FI_EAGAIN || !op->sent)) {
+	if (rc && (rc != -FI_EAGAIN || !(op->sent || op->was_empty))) {
 		opx_op_abandon(op);
 		return rc;
 	}
