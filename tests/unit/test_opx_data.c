@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Ends that opx must not invent: a write with CQ data whose bytes never came, and one that begins twice.
+// Ends that opx must not invent: a write with CQ data whose bytes never came, one that begins twice, and a message
+// whose packets nobody has acknowledged.
 #include <string.h>
 
 #include "base/clock.h"
 #include "opx_world.h"
 #include "prov/opx/flow/opx_flow_int.h"
+
+#define LEN 200000u /* goes by rendezvous and SDMA, and fits the window */
 
 static struct world w;
 
@@ -115,11 +118,48 @@ static void data__of_nothing_counts_once(void **state)
 	world_close(&w);
 }
 
+static void look_op(void *obj, void *arg)
+{
+	*(struct opx_op **)arg = obj;
+}
+
+/* All packets of a message have left, none of them was acknowledged, and its receiver is gone: that is no success. */
+static void message__not_acknowledged(void **state)
+{
+	static uint8_t src[LEN], dst[LEN];
+	struct fi_cq_err_entry err;
+	struct opx_op *op = NULL;
+	uint64_t end = end_ns();
+	void *ctx;
+
+	(void)state;
+	world_open(&w, WORLD_UDP);
+	assert_int_equal(fi_recv(w.ep[1], dst, LEN, NULL, FI_ADDR_UNSPEC, dst), 0);
+	assert_int_equal(fi_send(w.ep[0], src, LEN, NULL, w.to[1], src), 0);
+	slab_foreach(&world_ep(&w, 0)->op_slab, look_op, &op);
+	assert_true(op && !op->is_ahead && !op->needs_done);
+	while (!world_ep(&w, 1)->stats.rx_rzv && clk_now_ns(NULL) < end)
+		fi_cq_read(w.cq[1], NULL, 0);
+	while (!op->is_posted && clk_now_ns(NULL) < end) /* the receiver looks no more */
+		fi_cq_read(w.cq[0], NULL, 0);
+	assert_true(op->is_posted && op->is_ref && op->refs);
+	lock_acquire(lock_of());
+	opx_flow_doom(&world_peer(&w, 1)->flow, OPX_ST_PEER_SILENT);
+	lock_release(lock_of());
+	assert_int_equal(finish(0, &ctx, &err), -1);
+	assert_ptr_equal(ctx, src);
+	assert_int_equal(err.err, FI_ETIMEDOUT);
+	assert_int_equal(err.prov_errno, OPX_ST_PEER_SILENT);
+	assert_int_equal(world_ep(&w, 0)->rel->refs, 0);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(data__target_without_memory),
 		cmocka_unit_test(data__of_nothing_counts_once),
+		cmocka_unit_test(message__not_acknowledged),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

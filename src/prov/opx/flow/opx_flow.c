@@ -188,8 +188,9 @@ void opx_flow_end(struct opx_flow *f, enum opx_status why)
 	flow_reset(f);
 	f->wants_room = false; /* dead() says more */
 	*(has_closed ? &rel->st.peers_closed : &rel->st.peers_dead) += 1;
-	opx_flow_retire(rel, &q, true);
+	/* in this order: what was never acknowledged must not look like a success */
 	rel->a.ops->dead(rel->a.ctx, f, why);
+	opx_flow_retire(rel, &q, true);
 }
 
 /* --- handshake ------------------------------------------------------------------------------------------- */

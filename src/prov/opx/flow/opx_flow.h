@@ -113,8 +113,9 @@ struct opx_rel_ops {
 	/* The flow may take packets again after a call for it has returned -FI_EAGAIN. */
 	void (*room)(void *ctx, struct opx_flow *f);
 	/*
-	 * The flow has ended: enum opx_status (PEER_GONE, PEER_SILENT, PEER_REPLACED, NET_DOWN, UNREACH). All its
-	 * packets were retired (retired() was called). It is as new: the next post begins with a handshake.
+	 * The flow has ended: enum opx_status (PEER_GONE, PEER_SILENT, PEER_REPLACED, NET_DOWN, UNREACH). It is as new:
+	 * the next post begins with a handshake. Its packets that refer to memory are retired behind this, so that
+	 * whoever waits for them knows that nobody has acknowledged them.
 	 */
 	void (*dead)(void *ctx, struct opx_flow *f, enum opx_status why);
 	/* A packet from a context that has no flow yet: make one. NULL: no memory, drop it. */
