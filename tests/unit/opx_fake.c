@@ -334,6 +334,12 @@ void opx_peers_fini(struct opx_ep *ep)
 	g_fake.peers--;
 }
 
+bool opx_peers_leave(struct opx_ep *ep, uint64_t dir)
+{
+	(void)ep, (void)dir;
+	return false;
+}
+
 void opx_peers_forget(struct opx_ep *ep, fi_addr_t fi_addr)
 {
 	(void)ep, (void)fi_addr;

@@ -506,6 +506,11 @@ static inline fi_addr_t opx_peer_name(struct opx_peer *peer)
 void opx_peers_forget(struct opx_ep *ep, fi_addr_t fi_addr);
 int opx_peers_init(struct opx_ep *ep);   /* after the context is open: slabs, tables, the reliability */
 void opx_peers_fini(struct opx_ep *ep);  /* drops everything without completions */
+/**
+ * opx_peers_leave() - What @ep has under way in direction @dir (FI_TRANSMIT: operations; FI_RECV: messages that a
+ * receive has taken) is to end with FI_ECANCELED, and with it the flows that it uses. Return: something has not yet.
+ */
+bool opx_peers_leave(struct opx_ep *ep, uint64_t dir);
 extern const struct opx_rel_ops opx_peer_rel_ops;
 
 /* opx_op.c: the life of outgoing operations */

@@ -121,7 +121,7 @@ static struct kit_cntr *cntr_of(const struct opx_op *op)
 static void op_complete(struct opx_op *op)
 {
 	op_over(op);
-	if (op->wants_cqe)
+	if (op->wants_cqe && likely(op->ep->kit.tx_cq != NULL)) /* a transmit context may have left its operation */
 		kit_cq_push(op->ep->kit.tx_cq, op->context, op->cq_flags, 0, NULL, 0, 0, FI_ADDR_NOTAVAIL);
 	kit_cntr_add(cntr_of(op), 1, 0);
 }

@@ -276,6 +276,56 @@ int opx_peers_init(struct opx_ep *ep)
 	return ret;
 }
 
+struct leave {
+	uint64_t dir;
+	bool is_left;
+};
+
+static bool ops_leave(struct opx_peer *peer)
+{
+	const struct opx_op *op;
+
+	LIST_FOREACH(op, &peer->ops, link) {
+		if (op->kind == OPX_OP_SERVE || op->is_over)
+			continue;
+		opx_flow_doom(&peer->flow, OPX_ST_CANCELED);
+		return true;
+	}
+	return false;
+}
+
+/* What is left of one whose flow has ended is its copy, which has to stop. */
+static bool ins_leave(struct opx_peer *peer)
+{
+	struct opx_in *in;
+
+	LIST_FOREACH(in, &peer->ins, link) {
+		if (!in->krx)
+			continue;
+		if (in->why)
+			opx_copy_stop(&in->cp);
+		else
+			opx_flow_doom(&peer->flow, OPX_ST_CANCELED);
+		return true;
+	}
+	return false;
+}
+
+static void peer_leave(void *obj, void *arg)
+{
+	struct leave *l = arg;
+
+	l->is_left |= l->dir == FI_TRANSMIT ? ops_leave(obj) : ins_leave(obj);
+}
+
+bool opx_peers_leave(struct opx_ep *ep, uint64_t dir)
+{
+	struct leave l = {.dir = dir};
+
+	slab_foreach(&ep->peer_slab, peer_leave, &l);
+	return l.is_left;
+}
+
 static void op_drop(void *obj, void *arg)
 {
 	struct opx_op *op = obj;

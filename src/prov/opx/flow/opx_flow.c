@@ -243,7 +243,7 @@ int opx_flow_open(struct opx_flow *f)
 	static const int err[] = {[OPX_ST_PEER_GONE] = -FI_ECONNREFUSED,   [OPX_ST_PEER_SILENT] = -FI_ETIMEDOUT,
 				  [OPX_ST_PEER_REPLACED] = -FI_ECONNRESET, [OPX_ST_NET_DOWN] = -FI_ENETDOWN,
 				  [OPX_ST_UNREACH] = -FI_EHOSTUNREACH,	   [OPX_ST_NOMEM] = -FI_ENOMEM,
-				  [OPX_ST_TRUNC] = -FI_ECONNREFUSED};
+				  [OPX_ST_CANCELED] = -FI_ECANCELED,	   [OPX_ST_TRUNC] = -FI_ECONNREFUSED};
 	int rc = 0;
 
 	if (f->doom)

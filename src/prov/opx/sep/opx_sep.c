@@ -3,6 +3,7 @@
 // i-th. Source: doc/facts/opx.md#objects.
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "kit/stubs.h"
@@ -178,6 +179,18 @@ static ssize_t ctx_cancel(fid_t fid, void *context)
 
 /* --- close --------------------------------------------------------------------------------------- */
 
+#define LEAVE_NS NS_PER_SEC /* the adapter may still read what it was given, but not for long */
+
+/* The other direction goes on: what this one has under way must not touch its program's memory, nor its queue. */
+static void leave(struct opx_ep *ep, uint64_t dir)
+{
+	uint64_t until = hfi_now_ns(ep->hfi) + LEAVE_NS;
+
+	while (opx_peers_leave(ep, dir) && hfi_now_ns(ep->hfi) < until)
+		if (!opx_ep_progress(&ep->kit))
+			kit_yield(&ep->domain->kit);
+}
+
 /* One direction ends; with the second the HFI context has nobody left. Either may be opened again. */
 static void ctx_end(struct opx_ep *ep, uint64_t dir)
 {
@@ -190,6 +203,8 @@ static void ctx_end(struct opx_ep *ep, uint64_t dir)
 	/* what came unexpected since the receive context was closed goes with the HFI context */
 	if (dir == FI_RECV || is_last)
 		kit_srx_clear(&ep->srx);
+	if (!is_last)
+		leave(ep, dir);
 	ep->on &= ~dir;
 	if (!ep->on && is_last)
 		opx_ctxt_stop(ep);
