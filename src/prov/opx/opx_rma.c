@@ -164,6 +164,22 @@ static struct opx_op *rma_op(struct opx_peer *peer, enum opx_op_kind kind, const
 	return op;
 }
 
+/*
+ * A target on this host knows by their order which announcement of CQ data belongs to which copy, so one that has found
+ * no room yet goes before the next write with data.
+ */
+static bool is_behind_data(const struct opx_peer *peer, const struct rma *r)
+{
+	const struct opx_op *op;
+
+	if (likely(!(r->flags & FI_REMOTE_CQ_DATA) || !peer->flow.is_local))
+		return false;
+	LIST_FOREACH(op, &peer->ops, link)
+		if (op->in_pump && op->has_data)
+			return true;
+	return false;
+}
+
 /* One try. Lock held. */
 static int rma_once(struct opx_ep *ep, enum opx_op_kind kind, const struct rma *r, uint64_t len)
 {
@@ -172,7 +188,7 @@ static int rma_once(struct opx_ep *ep, enum opx_op_kind kind, const struct rma *
 
 	if (!peer)
 		return -FI_EINVAL;
-	if (opx_fence(peer, r->flags))
+	if (opx_fence(peer, r->flags) || is_behind_data(peer, r))
 		return -FI_EAGAIN;
 	op = rma_op(peer, kind, r, len);
 	return op ? rma_start(op) : -FI_EAGAIN;
