@@ -238,7 +238,6 @@ static void thresholds__follow(void **state)
 		assert_true(opx(r.ep)->sdma_min == t->sdma_min);
 		assert_int_equal(opx(r.ep)->bounce_max, 16385);
 		assert_int_equal(opx(r.ep)->mtu, MIN(t->mtu, 8192u));
-		assert_int_equal(1u << opx(r.ep)->mtu_shift, opx(r.ep)->mtu);
 		assert_false(opx(r.ep)->use_tid);
 		rig_close(&r);
 		fake_close(&dom);

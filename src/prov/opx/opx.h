@@ -236,7 +236,6 @@ struct opx_op {
 	struct hfi_tid *tids;          /* mem_free */
 	uint32_t keys[OPX_IOV_MAX];    /* hfi_expose() of iov */
 	uint8_t key_cnt;
-	uint8_t atomic_dt, atomic_op;
 	uint8_t *copy;                 /* injected or bounced payload; mem_free */
 };
 
@@ -345,14 +344,12 @@ struct opx_ep {
 	/* FI_PROGRESS_AUTO: its threads sleep for long: the application's next poll kicks them */
 	bool is_dozing;
 	uint32_t driven;               /* how often the application has polled */
-	uint8_t mtu_shift;
 	uint32_t mtu;                  /* payload of a packet */
 	size_t eager_max;              /* one packet, for which rzv_min may be too low: */
 	size_t packet_max;             /* then a message in one packet is shorter */
 	size_t mp_max;                 /* multi-packet eager up to here; < packet_max: none */
 	size_t rzv_min, sdma_min, bounce_max; /* SIZE_MAX: no SDMA */
 	bool use_tid;
-	size_t min_multi_recv;
 	struct opx_stats stats;
 };
 

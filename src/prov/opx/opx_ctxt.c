@@ -205,7 +205,6 @@ static void set_thresholds(struct opx_ep *ep)
 	const struct opx_params *p = &ep->domain->params;
 
 	ep->mtu = opx_mtu(c->mtu);
-	ep->mtu_shift = (uint8_t)__builtin_ctz(ep->mtu);
 	ep->eager_max = MIN((size_t)OPX_EAGER_MAX, ((size_t)MAX(c->credits, 2u) - 1) * HFI_PIO_BLOCK);
 	ep->eager_max = MIN(ep->eager_max, (size_t)ep->mtu);
 	ep->rzv_min = (size_t)p->rzv_min_payload_bytes;

@@ -190,7 +190,7 @@ static int ep_control(struct fid *fid, int command, void *arg)
 
 int opx_ep_getopt(struct opx_ep *ep, int level, int name, void *val, size_t *len)
 {
-	size_t v = name == FI_OPT_MIN_MULTI_RECV ? ep->min_multi_recv : 0;
+	size_t v = name == FI_OPT_MIN_MULTI_RECV ? ep->srx.min_multi_recv : 0;
 
 	if (level != FI_OPT_ENDPOINT || (name != FI_OPT_MIN_MULTI_RECV && name != FI_OPT_CM_DATA_SIZE))
 		return -FI_ENOPROTOOPT;
@@ -219,7 +219,7 @@ int opx_ep_setopt(struct opx_ep *ep, int level, int name, const void *val, size_
 	if (ep->domain->kit.forked(&ep->domain->kit))
 		return -FI_EIO;
 	lock_acquire(&ep->domain->kit.lock);
-	ep->min_multi_recv = ep->srx.min_multi_recv = v;
+	ep->srx.min_multi_recv = v;
 	lock_release(&ep->domain->kit.lock);
 	return 0;
 }
@@ -365,7 +365,7 @@ int opx_ep_init(struct opx_ep *ep, struct opx_domain *d, struct fi_info *info, v
 	opx_ep_set_enabled(ep, false);
 	TAILQ_INIT(&ep->pump);
 	TAILQ_INIT(&ep->copies);
-	ep->min_multi_recv = ep->srx.min_multi_recv = OPX_MIN_MULTI_RECV;
+	ep->srx.min_multi_recv = OPX_MIN_MULTI_RECV;
 	ep->srx.multi_whole = true;
 	ep->kit.inject_size = MIN(ep->kit.inject_size, (size_t)OPX_INJECT_MAX);
 	opx_wait_init(ep);

@@ -321,7 +321,7 @@ static int sep_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, st
 	ep->kit.fid.rma = (struct fi_ops_rma *)&kit_no_rma_ops;
 	ep->kit.fid.atomic = (struct fi_ops_atomic *)&kit_no_atomic_ops;
 	ep->kit.rx_op_flags = attr && attr->op_flags ? attr->op_flags : sep->kit.info->rx_attr->op_flags;
-	ep->min_multi_recv = ep->srx.min_multi_recv = OPX_MIN_MULTI_RECV;
+	ep->srx.min_multi_recv = OPX_MIN_MULTI_RECV;
 	ep->opened |= FI_RECV;
 	*out = &ep->kit.fid;
 	return 0;
