@@ -112,10 +112,10 @@ static inline void cxi_fix_ep_close(struct cxi_fix_ep *e)
 	assert_int_equal(fi_close(&e->av->fid), 0);
 }
 
-/* One that is not enabled yet. */
-static inline void cxi_fix_ep_make(struct cxi_fix_ep *e, const struct cxi_fix *f)
+/* One that is not enabled yet, whose completions can be waited for by @wait_obj. */
+static inline void cxi_fix_ep_make_as(struct cxi_fix_ep *e, const struct cxi_fix *f, enum fi_wait_obj wait_obj)
 {
-	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = wait_obj};
 	struct fi_av_attr av = {0};
 
 	assert_int_equal(fi_av_open(f->domain, &av, &e->av, NULL), 0);
@@ -123,6 +123,11 @@ static inline void cxi_fix_ep_make(struct cxi_fix_ep *e, const struct cxi_fix *f
 	assert_int_equal(fi_endpoint(f->domain, f->info, &e->ep, NULL), 0);
 	assert_int_equal(fi_ep_bind(e->ep, &e->av->fid, 0), 0);
 	assert_int_equal(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV), 0);
+}
+
+static inline void cxi_fix_ep_make(struct cxi_fix_ep *e, const struct cxi_fix *f)
+{
+	cxi_fix_ep_make_as(e, f, FI_WAIT_NONE);
 }
 
 /* What follows cxi_fix_ep_make(). Return: what fi_enable() says; unless 0, nothing is open. */

@@ -296,7 +296,7 @@ static void flow_control__off_and_the_message_was_not_told(void **state)
 	assert_int_equal(fi_cq_readerr(e.cq, &err, 0), 1);
 	assert_int_equal(err.err, FI_EIO);
 	assert_ptr_equal(err.op_context, &err);
-	assert_int_equal(ep->rxc->posted, 0);
+	assert_int_equal(cxi_rxc_posted(ep->rxc), 0);
 	cxi_fix_ep_close(&e);
 	cxi_fix_close(&f);
 }

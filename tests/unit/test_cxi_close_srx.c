@@ -87,7 +87,7 @@ static void meets_stay(struct world *w, size_t len)
 	size_t at_len = sizeof(at);
 	fi_addr_t self;
 
-	assert_int_equal(rxc_of(w)->posted, 1);
+	assert_int_equal(cxi_rxc_posted(rxc_of(w)), 1);
 	assert_int_equal(fi_getname(&w->stay.ep->fid, &at, &at_len), 0);
 	assert_int_equal(fi_av_insert(w->stay.av, &at, 1, &self, 0, NULL), 1);
 	memset(from_mem, 9, len);
@@ -160,7 +160,7 @@ static void close__while_it_is_fetched(void **state)
 	post(&w, LARGE);
 	send_unread(&w, LARGE);
 	read_events(&w);
-	assert_int_equal(rxc_of(&w)->posted, 0);
+	assert_int_equal(cxi_rxc_posted(rxc_of(&w)), 0);
 	go_close(&w);
 	ret = fi_cq_read(w.go.cq, &entry, 1);
 	if (ret == 1)
@@ -180,7 +180,7 @@ static void close__before_it_is_told(void **state)
 	world_open(&w, CXI_MATCH_HARDWARE);
 	post(&w, 3);
 	send_unread(&w, 3);
-	assert_int_equal(rxc_of(&w)->posted, 1);
+	assert_int_equal(cxi_rxc_posted(rxc_of(&w)), 1);
 	go_close(&w);
 	assert_int_equal(fi_cq_read(w.go.cq, &entry, 1), 1);
 	assert_ptr_equal(entry.op_context, &w.ctx[0]);
@@ -240,9 +240,9 @@ static void close__before_a_buffer_is_cancelled(void **state)
 	read_events(&w);
 	go_close(&w);
 	assert_int_equal(fi_cq_read(w.go.cq, &entry, 1), 1);
-	assert_int_equal(rxc_of(&w)->posted, 1);
+	assert_int_equal(cxi_rxc_posted(rxc_of(&w)), 1);
 	assert_int_equal(fi_cancel(&w.srx->fid, &w.ctx[0]), 0);
-	assert_int_equal(rxc_of(&w)->posted, 0);
+	assert_int_equal(cxi_rxc_posted(rxc_of(&w)), 0);
 	live_on(&w);
 }
 
@@ -261,7 +261,7 @@ static void close__with_an_unexpected_message(void **state)
 	go_close(&w);
 	assert_int_equal(mt_unexp_cnt(&rxc_of(&w)->sw_unexp), 0);
 	post(&w, LARGE);
-	assert_int_equal(rxc_of(&w)->posted, 1);
+	assert_int_equal(cxi_rxc_posted(rxc_of(&w)), 1);
 	live_on(&w);
 }
 
@@ -341,7 +341,7 @@ static void closed__then_its_message_comes(void **state)
 	lock_acquire(lock);
 	cxi_sw_message(rxc_of(&w), &ev);
 	lock_release(lock);
-	assert_int_equal(rxc_of(&w)->posted, 1);
+	assert_int_equal(cxi_rxc_posted(rxc_of(&w)), 1);
 	assert_int_equal(mt_unexp_cnt(&rxc_of(&w)->sw_unexp), 0);
 	live_on(&w);
 }

@@ -556,7 +556,7 @@ static void multi_close(struct multi_rig *g)
 	assert_int_equal(fi_cq_read(g->e.cq, &entry, 1), 1);
 	assert_int_equal(entry.flags, FI_MULTI_RECV);
 	assert_ptr_equal(entry.op_context, &g->context);
-	assert_int_equal(g->r->posted, 0);
+	assert_int_equal(cxi_rxc_posted(g->r), 0);
 	cxi_fix_ep_close(&g->e);
 	cxi_fix_close(&g->f);
 }

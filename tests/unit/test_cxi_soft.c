@@ -161,7 +161,7 @@ static void refused_after(uint32_t len)
 	assert_int_equal(next(&g, NULL).len, len);
 	await_append(&g, rx);
 	last_message(&g, len);
-	assert_int_equal(g.r->posted, 0);
+	assert_int_equal(cxi_rxc_posted(g.r), 0);
 	rig_close(&g);
 }
 
@@ -199,7 +199,7 @@ static void multi__refused_during_a_message(void **state)
 	assert_int_equal(err.prov_errno, CASSINI_RC_NO_TRANSLATION);
 	await_append(&g, rx);
 	last_message(&g, 100);
-	assert_int_equal(g.r->posted, 0);
+	assert_int_equal(cxi_rxc_posted(g.r), 0);
 	rig_close(&g);
 }
 

@@ -215,6 +215,8 @@ int cassini_dom_poll(struct cassini_dom *dom);
  * answers come from another one. Of a peer that a command went to; sends nothing.
  */
 uint32_t cassini_peer_life(struct cassini_dom *dom, uint32_t nic, uint16_t pid);
+/** cassini_wake() - The adapter's thread, should it sleep, is to run its service at @at_ns, once. */
+void cassini_wake(struct cassini *nic, uint64_t at_ns);
 /** cassini_dom_calm() - After a cassini_dom_poll() that found nothing: as link_calm(). */
 bool cassini_dom_calm(struct cassini_dom *dom, struct calm *c, uint32_t passed);
 /**

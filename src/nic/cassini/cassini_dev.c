@@ -390,6 +390,7 @@ static void service(void *ctx)
 	struct cassini *nic = ctx;
 	struct cassini_dom *dom;
 
+	nic->wake_ns = CLK_NEVER; /* who goes on waiting says so again */
 	if (nic->open.service) {
 		nic->open.service(nic->open.ctx);
 		return;
@@ -407,11 +408,17 @@ void cassini_set_service(struct cassini *nic, void (*fn)(void *ctx), void *ctx)
 	nic->open.service = fn;
 }
 
+void cassini_wake(struct cassini *nic, uint64_t at_ns)
+{
+	lock_assert_held(nic->open.lock);
+	nic->wake_ns = MIN(nic->wake_ns, at_ns);
+}
+
 static uint64_t next_deadline(void *ctx)
 {
 	const struct cassini *nic = ctx;
 	const struct cassini_dom *dom;
-	uint64_t at_ns = CLK_NEVER;
+	uint64_t at_ns = nic->wake_ns;
 
 	LIST_FOREACH(dom, &nic->doms, link)
 		at_ns = MIN(at_ns, cassini_dom_deadline(dom));
@@ -460,6 +467,7 @@ int cassini_open(const struct cassini_open_attr *attr, struct cassini **out)
 	}
 	LIST_INIT(&nic->lnis);
 	LIST_INIT(&nic->doms);
+	nic->wake_ns = CLK_NEVER;
 	*out = nic;
 	return 0;
 }

@@ -71,6 +71,7 @@ struct cassini {
 	bool is_firing;
 	bool is_refusal_said;             /* that an address belongs to another host: once */
 	bool in_service;                  /* the adapter thread goes through @doms */
+	uint64_t wake_ns;                 /* when it is to run its service in any case: cassini_wake() */
 	struct cassini_stats stats;       /* everything but the link's counters */
 	struct link_stats closed;         /* link counters of Domains that are closed */
 	uint64_t ptn_used[CASSINI_PTN_CNT / 64]; /* bit per portal table entry */

@@ -535,8 +535,9 @@ struct cxi_rxc {
 	struct cxi_cps cps;
 	struct slab rxs, uxs;            /* struct cxi_rx, struct cxi_ux */
 	SLIST_HEAD(, cxi_rx) resting;     /* of @rxs: those that have ended, as new */
-	/* receives that have not ended; rx_attr.size, which bounds the event queue, not them: list entries do */
-	uint32_t posted, max;
+	/* receives so far, and those of them that have ended: their difference is posted; and what else went on */
+	uint32_t accepted, ended, moved;
+	uint32_t max;                    /* rx_attr.size, which bounds the event queue, not receives: list entries do */
 	TAILQ_HEAD(, cxi_rx) rx_list;    /* all of them, in order of posting */
 	struct mt_posted sw_posted;      /* of those, the ones that software matches, and appends to be replayed */
 	struct mt_unexp sw_unexp;        /* unexpected messages that software holds: struct cxi_ux */
@@ -560,6 +561,15 @@ struct cxi_rxc {
 	void *fc;                        /* cxi_fc.c */
 	uint64_t append_retries;         /* RNR: receives whose entry did not fit at first */
 };
+static inline uint32_t cxi_rxc_posted(const struct cxi_rxc *r)
+{
+	return r->accepted - r->ended;
+}
+/** cxi_rxc_steps() - Changes whenever a receive comes or goes, a message is taken, or a buffer for them is posted. */
+static inline uint32_t cxi_rxc_steps(const struct cxi_rxc *r)
+{
+	return r->accepted + r->ended + r->moved;
+}
 int cxi_rxc_open(struct cxi_domain *d, struct cxi_ep *ep, unsigned idx, size_t size, struct cxi_rxc **out);
 /* and enables the PTE the first time. 0; -FI_ENOSPC ... */
 int cxi_rxc_map(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx);

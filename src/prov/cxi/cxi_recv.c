@@ -18,7 +18,7 @@ void cxi_rx_unpost(struct cxi_rx *rx)
 	struct cxi_rxc *r = rx->rxc;
 
 	TAILQ_REMOVE(&r->rx_list, rx, link);
-	r->posted--;
+	r->ended++;
 }
 
 /* What a whole message for a receive of one message never changes. */
@@ -372,6 +372,7 @@ struct cxi_rx *cxi_rx_part(struct cxi_rx *owner, uint32_t rlength)
 	};
 	owner->used += rx->len;
 	owner->parts++;
+	owner->rxc->moved++;
 	TAILQ_INSERT_TAIL(&owner->part_list, rx, link);
 	return rx;
 }
@@ -614,7 +615,7 @@ static inline __attribute__((always_inline)) struct cxi_rx *rx_get(struct cxi_ep
 		rx->lost = 0;
 	}
 	TAILQ_INSERT_TAIL(&r->rx_list, rx, link);
-	r->posted++;
+	r->accepted++;
 	return rx;
 }
 

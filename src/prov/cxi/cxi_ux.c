@@ -39,6 +39,7 @@ static bool buf_is_done(const struct cxi_buf *b)
 static void buf_count(struct cxi_buf *b, const struct cassini_event *ev)
 {
 	b->told += ev->mlength;
+	b->rxc->moved++;
 	if (!ev->auto_unlinked)
 		return;
 	b->linked = false;
@@ -173,6 +174,7 @@ int cxi_bufs_fill(struct cxi_rxc *r, int kind)
 		}
 		LIST_INSERT_HEAD(&r->bufs, b, link);
 		r->buf_posted[kind]++;
+		r->moved++;
 	}
 	return 0;
 }
@@ -243,6 +245,7 @@ static void ux_keep(struct cxi_rxc *r, const struct cassini_event *ev)
 	ux->mt.tag = ev->match_bits;
 	ux->mt.src = ev->initiator;
 	mt_unexp_add(&r->sw_unexp, &ux->mt);
+	r->moved++;
 	cxi_rxc_gate(r);
 }
 

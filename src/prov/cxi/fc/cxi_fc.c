@@ -10,13 +10,20 @@
 // entry keeps every sender's order; then all are told to resume. In hybrid mode the entry comes back software-managed,
 // and the receives that the adapter held move into software's list too.
 //
+// Senders that are told to resume while there is no room yet are only refused again. So if nothing at all has gone on
+// here since they were told the last time, they are told later, each time twice as late, until something does: the
+// entry is enabled meanwhile, so that receives are accepted, which in flow control they are not.
+//
 // Everything that must follow earlier events waits for the end of a search through the unexpected headers, whose event
 // comes after them.
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "prov/cxi/cxi_rxc.h"
 
 #define DROP_MASK 0xffffffu
+#define PAUSE_MIN (100 * NS_PER_US)
+#define PAUSE_MAX (10 * NS_PER_MS)
 
 struct notifier {
 	LIST_ENTRY(notifier) link;
@@ -38,6 +45,8 @@ struct fc {
 	uint32_t base, sum;
 	bool to_software, onloading, moving, enabling;
 	bool replayed_once;              /* the entries of receives were refused before */
+	uint32_t steps;                  /* cxi_rxc_steps() when senders were told to resume the last time */
+	uint64_t pause_ns, resume_ns;    /* how long they wait if that is what it was, and until when; 0: not */
 	LIST_HEAD(, notifier) notifiers;
 	TAILQ_HEAD(, cxi_rx) replay;     /* receives whose entry was refused, by cxi_rx.wait */
 	struct cxi_rx *refused;          /* older than these: it was refused again, as its event will say */
@@ -87,6 +96,7 @@ static struct fc *fc_get(struct cxi_rxc *r)
 	LIST_INIT(&f->notifiers);
 	TAILQ_INIT(&f->replay);
 	STAILQ_INIT(&f->early);
+	f->steps = cxi_rxc_steps(r) - 1;
 	/* Cassini 1 counts from -1: whatever it says of no drops is the base. */
 	cassini_pte_status(r->pte, &st, NULL, 0);
 	f->base = r->domain->info.version >= 2 ? 0 : DROP_MASK;
@@ -96,10 +106,12 @@ static struct fc *fc_get(struct cxi_rxc *r)
 
 /* --- the end: enable again, and tell the senders ------------------------------------------------- */
 
-static void resume_all(struct fc *f)
+static void resume_all(struct cxi_rxc *r, struct fc *f)
 {
 	struct notifier *n;
 
+	f->steps = cxi_rxc_steps(r);
+	f->resume_ns = 0;
 	while ((n = LIST_FIRST(&f->notifiers))) {
 		LIST_REMOVE(n, link);
 		cxi_ctrl_send(n->portal,
@@ -109,6 +121,31 @@ static void resume_all(struct fc *f)
 			      cxi_sh_ctrl(CXI_CTRL_FC_RESUME, n->txc, f->rxc->idx, 0));
 		mem_free(n);
 	}
+}
+
+/* Tells the senders that wait to resume, if it is time. Return: how many things were done. */
+static int resume(struct cxi_rxc *r, struct fc *f)
+{
+	uint64_t now;
+
+	if (LIST_EMPTY(&f->notifiers))
+		return 0;
+	if (cxi_rxc_steps(r) != f->steps) {
+		f->pause_ns = 0;
+		resume_all(r, f);
+		return 1;
+	}
+	now = cassini_now_ns(r->domain->nic);
+	if (!f->resume_ns) {
+		f->pause_ns = f->pause_ns ? MIN(2 * f->pause_ns, PAUSE_MAX) : PAUSE_MIN;
+		f->resume_ns = now + f->pause_ns;
+	}
+	if (now < f->resume_ns) {
+		cassini_wake(r->domain->nic, f->resume_ns);
+		return 0;
+	}
+	resume_all(r, f);
+	return 1;
 }
 
 /* Receives without order among them (RNR) keep nobody waiting. */
@@ -208,7 +245,7 @@ static void running(struct cxi_rxc *r, struct fc *f, bool software)
 		replay_hardware(r, f);
 	}
 	if (is_running(r))
-		resume_all(f);
+		resume(r, f);
 }
 
 /*
@@ -515,7 +552,7 @@ void cxi_fc_preempt(struct cxi_rxc *r, const struct cassini_event *ev)
 		cassini_pte_status(r->pte, &st, NULL, 0);
 		due = st.les_used > st.les_max / 2;
 	}
-	due |= p->hybrid_posted_recv_preemptive && r->posted > r->max;
+	due |= p->hybrid_posted_recv_preemptive && cxi_rxc_posted(r) > r->max;
 	if (!due && p->hybrid_unexpected_msg_preemptive) {
 		cassini_pte_status(r->pte, &st, NULL, 0);
 		due = st.ule_cnt > r->max;
@@ -524,8 +561,9 @@ void cxi_fc_preempt(struct cxi_rxc *r, const struct cassini_event *ev)
 		return;
 	LOG_WARN("RXC (%#x) PtlTE %u: Transitioning to SW EP due to too many %s", r->domain->info.nic,
 		 cassini_pte_ptn(r->pte),
-		 p->hybrid_posted_recv_preemptive && r->posted > r->max ? "posted receives"
-									: "unexpected messages or list entries");
+		 p->hybrid_posted_recv_preemptive && cxi_rxc_posted(r) > r->max
+			 ? "posted receives"
+			 : "unexpected messages or list entries");
 	cxi_rxc_set_state(r, CXI_RXC_PENDING_DISABLE);
 	cassini_set_state(r->pte, CASSINI_PTE_DISABLED, CASSINI_DROP_IGNORE);
 }
@@ -555,7 +593,7 @@ void cxi_fc_notified(struct cxi_rxc *r, struct cxi_portal *p, const struct cassi
 		LIST_INSERT_HEAD(&f->notifiers, n, link);
 	}
 	if (is_running(r))
-		resume_all(f); /* it was enabled before the notice came: nothing of that sender was refused since */
+		resume(r, f); /* it was enabled before the notice came: nothing of that sender was refused since */
 	else
 		try_enable(r, f);
 }
@@ -565,11 +603,11 @@ int cxi_fc_rxc_timers(struct cxi_rxc *r)
 	struct fc *f = r->fc;
 
 	if (is_running(r)) {
-		if (likely(TAILQ_EMPTY(&f->replay)))
-			return 0;
-		if (r->state == CXI_RXC_ENABLED)
+		bool has_replay = !TAILQ_EMPTY(&f->replay);
+
+		if (unlikely(has_replay) && r->state == CXI_RXC_ENABLED)
 			replay_hardware(r, f);
-		return 1;
+		return has_replay + (is_running(r) ? resume(r, f) : 0);
 	}
 	if ((r->state == CXI_RXC_ONLOAD || r->state == CXI_RXC_ONLOAD_REENABLE ||
 	     r->state == CXI_RXC_PENDING_SOFTWARE) &&
