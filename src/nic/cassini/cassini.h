@@ -605,6 +605,17 @@ int cassini_search(struct cassini_pte *pte, const struct cassini_search *s);
 int cassini_set_state(struct cassini_pte *pte, enum cassini_pte_state state, uint32_t drop_count);
 /** cassini_pte_transition_sm() - DISABLED to SOFTWARE_MANAGED. 0; -EINVAL not disabled; -EAGAIN @drop_count differs. */
 int cassini_pte_transition_sm(struct cassini_pte *pte, uint32_t drop_count);
+/**
+ * cassini_drops_told() - The sender of @notice, a PUT event, says that @cnt of its Puts were refused since @pte was
+ * disabled. Return: of how many this is true, and was not said before.
+ * cassini_drops_lost() - Of how many since then nobody will ever say it: their senders have gone, or the Domain that
+ * they came by is not mapped any more.
+ * cassini_drops_each() - @fn for each sender of whom it has to be said yet.
+ */
+uint32_t cassini_drops_told(struct cassini_pte *pte, const struct cassini_event *notice, uint32_t cnt);
+uint32_t cassini_drops_lost(struct cassini_pte *pte);
+void cassini_drops_each(const struct cassini_pte *pte,
+			void (*fn)(void *arg, struct cassini_dom *dom, uint32_t nic, uint16_t pid), void *arg);
 struct cassini_pte_status {
 	enum cassini_pte_state state;
 	uint32_t drop_count;     /* Puts refused while DISABLED; starts at 0 (Cassini 2) or -1 mod 2^24 (Cassini 1) */

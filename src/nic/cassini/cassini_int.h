@@ -35,6 +35,7 @@
  *   cassini_match.c  the four lists and their rules, nothing else
  *   cassini_copy.c   events, answers, bulk copies, rendezvous
  *   cassini_answer.c answers: made, sent, kept while the path is full
+ *   cassini_drops.c  what a disabled entry has refused of whom
  *   cassini_owe.c    what each peer is owed, and how much that may be
  *   cassini_amo.c    arithmetic
  *   cassini_pte.c    PTE objects, states, append, search, unlink
@@ -157,6 +158,7 @@ struct cassini_peer {
 	uint64_t resume_ns;               /* ... when to try again */
 	/* bit per pid_idx below 32: it has taken a Put of ours, and refused none since; 0 without @link */
 	uint32_t took;
+	SLIST_HEAD(, cassini_drops) drops; /* of it, refused by disabled PTEs: cassini_drops.c */
 	bool ping_out;
 	bool has_spoken;                  /* a frame of it came since the last look of the watch */
 	uint32_t nonce;                   /* incarnation behind @link, as far as known; 0: not */

@@ -206,6 +206,7 @@ void cassini_pte_close(struct cassini_pte *pte)
 			cassini_le_unref(le); /* copies may still hold it */
 	}
 	lists_free(pte);
+	cassini_drops_clear(pte);
 	/* what copies that never end hold is given back now: LNI and EQ may be closed before */
 	slab_foreach(&pte->le_slab, le_give_back, NULL);
 	for (uint32_t n = slab_used(&pte->ule_slab); n; n--)
@@ -254,6 +255,7 @@ void cassini_pte_unmap(struct cassini_pte *pte, struct cassini_dom *dom, unsigne
 	dom->pte[pid_idx] = NULL;
 	pte->map_cnt--;
 	cassini_copy_unmap(pte, dom);
+	cassini_drops_unmap(pte, dom);
 	/* headers may outlive the mapping, but not the Domain with its peers */
 	for (struct mt_node *n = mt_unexp_first(&pte->ules), *next; n; n = next) {
 		struct cassini_ule *ule = container_of(n, struct cassini_ule, mt);
@@ -288,6 +290,7 @@ void cassini_pte_set(struct cassini_pte *pte, enum cassini_pte_state state, enum
 {
 	if (state == CASSINI_PTE_DISABLED && pte->state != CASSINI_PTE_DISABLED) {
 		pte->drop_count = drop_start(pte);
+		cassini_drops_clear(pte);
 		nic_of(pte)->stats.pte_disabled += nic_auto;
 	}
 	pte->state = (uint8_t)state;

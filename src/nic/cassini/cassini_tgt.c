@@ -113,8 +113,11 @@ FOLDED void event_fill(struct arrival *a, bool is_admitted)
 
 static int drop(struct arrival *a)
 {
-	if (is_put(a->pkt))
+	if (is_put(a->pkt)) {
 		a->pte->drop_count = (a->pte->drop_count + 1) & 0xffffff;
+		if (a->pte->opts.en_flowctrl)
+			cassini_drops_add(a->pte, a->peer);
+	}
 	a->stats->pt_disabled_naks++;
 	return CASSINI_RC_PT_DISABLED;
 }

@@ -62,6 +62,9 @@ struct cassini_pte {
 	bool is_open;                     /* a Put is asked for nothing but its match and a slot for its event */
 	bool is_clear;                    /* an append of a plain entry is asked for nothing: it makes no event */
 	uint32_t drop_count;
+	/* of these, with flow control: not told of yet; of senders that have gone; of any, when memory was short */
+	LIST_HEAD(, cassini_drops) drops;
+	uint32_t drops_lost, drops_anon;
 	uint32_t map_cnt;
 	uint32_t busy;                    /* copies in flight */
 	struct mt_posted list[3];         /* PRIORITY, OVERFLOW, REQUEST */
@@ -302,6 +305,14 @@ int cassini_answers_init(struct cassini_dom *dom);
 int cassini_answers_retry(struct cassini_dom *dom);
 /** cassini_answers_drop() - @dom closes: what is still unsent goes. */
 void cassini_answers_drop(struct cassini_dom *dom);
+
+/* --- what is refused while disabled (cassini_drops.c) --- */
+
+/** cassini_drops_add() - A Put of @peer. */
+void cassini_drops_add(struct cassini_pte *pte, struct cassini_peer *peer);
+void cassini_drops_clear(struct cassini_pte *pte);
+/** cassini_drops_unmap() - Nobody can speak any more of what came by @dom. */
+void cassini_drops_unmap(struct cassini_pte *pte, const struct cassini_dom *dom);
 
 /* --- what is owed (cassini_owe.c) --- */
 

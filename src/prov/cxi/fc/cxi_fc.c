@@ -24,6 +24,7 @@
 #define DROP_MASK 0xffffffu
 #define PAUSE_MIN (100 * NS_PER_US)
 #define PAUSE_MAX (10 * NS_PER_MS)
+#define ASK_NS	  NS_PER_SEC
 
 struct notifier {
 	LIST_ENTRY(notifier) link;
@@ -47,6 +48,7 @@ struct fc {
 	bool replayed_once;              /* the entries of receives were refused before */
 	uint32_t steps;                  /* cxi_rxc_steps() when senders were told to resume the last time */
 	uint64_t pause_ns, resume_ns;    /* how long they wait if that is what it was, and until when; 0: not */
+	uint64_t ask_ns;                 /* senders have not told of what was refused: when to ask whether they live */
 	LIST_HEAD(, notifier) notifiers;
 	TAILQ_HEAD(, cxi_rx) replay;     /* receives whose entry was refused, by cxi_rx.wait */
 	struct cxi_rx *refused;          /* older than these: it was refused again, as its event will say */
@@ -248,6 +250,33 @@ static void running(struct cxi_rxc *r, struct fc *f, bool software)
 		resume(r, f);
 }
 
+/* Its answer is the adapter's. Without one its life ends, and cassini_drops_lost() has what it did not tell of. */
+static void sender_ask(void *arg, struct cassini_dom *dom, uint32_t nic, uint16_t pid)
+{
+	const struct cxi_rxc *r = arg;
+
+	for (int i = 0; i < r->portal_cnt; i++)
+		for (int k = 0; k < r->portal[i]->dom_cnt; k++)
+			if (r->portal[i]->dom[k] == dom)
+				cxi_ctrl_send(r->portal[i],
+					      &(struct cxi_dest){.nic = nic, .pid = pid, .vni = cassini_dom_vni(dom)},
+					      cxi_sh_ctrl(CXI_CTRL_ASK, 0, 0, 0));
+}
+
+/* Some have not told of what was refused. */
+static void senders_await(struct cxi_rxc *r, struct fc *f)
+{
+	uint64_t now = cassini_now_ns(r->domain->nic);
+
+	if (!f->ask_ns) {
+		f->ask_ns = now + ASK_NS;
+	} else if (now >= f->ask_ns) {
+		f->ask_ns = now + ASK_NS;
+		cassini_drops_each(r->pte, sender_ask, r);
+	}
+	cassini_wake(r->domain->nic, f->ask_ns);
+}
+
 /*
  * Do the senders' numbers add up? Then the entry may be enabled; its event says whether nothing else was refused
  * meanwhile.
@@ -260,8 +289,11 @@ static int try_enable(struct cxi_rxc *r, struct fc *f)
 	if (f->onloading || f->moving || f->enabling || r->state != CXI_RXC_FLOW_CONTROL)
 		return 0;
 	cassini_pte_status(r->pte, &st, NULL, 0);
-	if (((st.drop_count - f->base) & DROP_MASK) != (f->sum & DROP_MASK))
+	if (((st.drop_count - f->base - f->sum - cassini_drops_lost(r->pte)) & DROP_MASK) != 0) {
+		senders_await(r, f);
 		return 0;
+	}
+	f->ask_ns = 0;
 	if (software) {
 		if (cassini_pte_transition_sm(r->pte, st.drop_count))
 			return 0;
@@ -581,7 +613,7 @@ void cxi_fc_notified(struct cxi_rxc *r, struct cxi_portal *p, const struct cassi
 		return; /* it asks again */
 	cassini_pte_status(r->pte, &st, NULL, 0);
 	if (st.state == CASSINI_PTE_DISABLED)
-		f->sum += (uint32_t)FIELD_GET(CXI_SH_CTRL_DROPS, ev->match_bits);
+		f->sum += cassini_drops_told(r->pte, ev, (uint32_t)FIELD_GET(CXI_SH_CTRL_DROPS, ev->match_bits));
 	LIST_FOREACH(n, &f->notifiers, link)
 		if (n->initiator == ev->initiator && n->vni == ev->vni && n->txc == txc && n->portal == p)
 			break;

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "prov/cxi/cxi_rxc.h"
 
+#define DROPS_MAX   FIELD_GET(CXI_SH_CTRL_DROPS, CXI_SH_CTRL_DROPS) /* that one notice can tell of */
 #define RENOTIFY_NS (1000 * NS_PER_MS) /* asks again whether it may go on: the peer, or its answer, may be gone */
 
 /* One (peer, RX context) that refused something of this TX context. */
@@ -262,6 +263,17 @@ static bool replay(struct fc_peer *p)
 	return true;
 }
 
+/* The notice. Return: it is on its way; what it has no room for follows. */
+static bool peer_tell(const struct cxi_txc *t, struct fc_peer *p)
+{
+	uint32_t cnt = MIN(p->drops, (uint32_t)DROPS_MAX);
+
+	if (cxi_ctrl_send(p->portal, &p->dest, cxi_sh_ctrl(CXI_CTRL_FC_NOTIFY, t->idx, p->dest.rx_idx, cnt)))
+		return false;
+	p->drops -= cnt;
+	return true;
+}
+
 static int peer_step(struct cxi_txc *t, struct fc_peer *p, uint64_t now_ns)
 {
 	if (p->resumed) {
@@ -277,11 +289,10 @@ static int peer_step(struct cxi_txc *t, struct fc_peer *p, uint64_t now_ns)
 	}
 	if (now_ns < p->ask_ns)
 		return 0;
-	if (cxi_ctrl_send(p->portal, &p->dest, cxi_sh_ctrl(CXI_CTRL_FC_NOTIFY, t->idx, p->dest.rx_idx, p->drops)))
+	if (!peer_tell(t, p))
 		return 0;
 	p->told = true;
-	p->drops = 0;
-	p->ask_ns = now_ns + RENOTIFY_NS;
+	p->ask_ns = p->drops ? now_ns : now_ns + RENOTIFY_NS;
 	return 1;
 }
 
@@ -319,6 +330,8 @@ void cxi_fc_forget(struct cxi_txc *t, const struct cxi_portal *portal)
 	if (!f)
 		return;
 	LIST_FOREACH_SAFE(p, &f->peers, link, next) {
+		if (p->portal == portal && p->drops)
+			peer_tell(t, p); /* it waits for that, whatever becomes of us */
 		TAILQ_FOREACH_SAFE(tx, &p->held, link, tx_next) {
 			if (tx->portal != portal)
 				continue;

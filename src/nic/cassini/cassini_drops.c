@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// Whose Puts a disabled portal table entry has refused: what their senders say of it is true or not.
+#include "base/mem.h"
+#include "nic/cassini/cassini_tgt.h"
+
+/*
+ * Theory of operation
+ *
+ * With flow control an entry is enabled again when the senders' numbers add up to its drop count. A sender that names
+ * any number, or ends before it has named one, would keep the entry disabled for all others. So the adapter, which has
+ * refused them, remembers how many of whom: a sender's number counts up to that, and what nobody can speak of any more,
+ * since its sender has gone or the Domain that it came by has closed, counts as lost.
+ */
+
+struct cassini_drops {
+	LIST_ENTRY(cassini_drops) link;  /* pte->drops */
+	SLIST_ENTRY(cassini_drops) next; /* peer->drops */
+	struct cassini_pte *pte;
+	struct cassini_peer *peer;
+	uint32_t life; /* which of those that were @peer */
+	uint32_t cnt;  /* not told of yet */
+};
+
+static struct cassini_drops *drops_find(const struct cassini_pte *pte, const struct cassini_peer *peer, uint32_t life)
+{
+	struct cassini_drops *d;
+
+	SLIST_FOREACH(d, &peer->drops, next)
+		if (d->pte == pte && d->life == life)
+			break;
+	return d;
+}
+
+static void drops_free(struct cassini_drops *d)
+{
+	LIST_REMOVE(d, link);
+	SLIST_REMOVE(&d->peer->drops, d, cassini_drops, next);
+	mem_free(d);
+}
+
+static void drops_lose(struct cassini_drops *d)
+{
+	d->pte->drops_lost += d->cnt;
+	drops_free(d);
+}
+
+void cassini_drops_add(struct cassini_pte *pte, struct cassini_peer *peer)
+{
+	struct cassini_drops *d = drops_find(pte, peer, peer->life);
+
+	if (!d) {
+		d = mem_alloc(sizeof(*d));
+		if (!d) {
+			pte->drops_anon++;
+			return;
+		}
+		d->pte = pte;
+		d->peer = peer;
+		d->life = peer->life;
+		LIST_INSERT_HEAD(&pte->drops, d, link);
+		SLIST_INSERT_HEAD(&peer->drops, d, next);
+	}
+	d->cnt++;
+}
+
+void cassini_drops_clear(struct cassini_pte *pte)
+{
+	struct cassini_drops *d;
+
+	while ((d = LIST_FIRST(&pte->drops)))
+		drops_free(d);
+	pte->drops_lost = pte->drops_anon = 0;
+}
+
+void cassini_drops_unmap(struct cassini_pte *pte, const struct cassini_dom *dom)
+{
+	struct cassini_drops *d, *next;
+
+	LIST_FOREACH_SAFE(d, &pte->drops, link, next)
+		if (d->peer->dom == dom)
+			drops_lose(d);
+}
+
+uint32_t cassini_drops_told(struct cassini_pte *pte, const struct cassini_event *notice, uint32_t cnt)
+{
+	uint32_t own, anon;
+	struct cassini_drops *d;
+
+	lock_assert_held(pte->lni->nic->open.lock);
+	LIST_FOREACH(d, &pte->drops, link)
+		if (d->peer->dom == notice->dom && d->peer->match_id == notice->initiator && d->life == notice->life)
+			break;
+	own = d ? MIN(cnt, d->cnt) : 0;
+	anon = MIN(cnt - own, pte->drops_anon);
+	pte->drops_anon -= anon;
+	if (d && !(d->cnt -= own))
+		drops_free(d);
+	return own + anon;
+}
+
+uint32_t cassini_drops_lost(struct cassini_pte *pte)
+{
+	struct cassini_drops *d, *next;
+
+	lock_assert_held(pte->lni->nic->open.lock);
+	LIST_FOREACH_SAFE(d, &pte->drops, link, next) {
+		cassini_peer_look(d->peer);
+		if (d->life != d->peer->life)
+			drops_lose(d);
+	}
+	return pte->drops_lost;
+}
+
+void cassini_drops_each(const struct cassini_pte *pte,
+			void (*fn)(void *arg, struct cassini_dom *dom, uint32_t nic, uint16_t pid), void *arg)
+{
+	const struct cassini_drops *d;
+
+	LIST_FOREACH(d, &pte->drops, link)
+		fn(arg, d->peer->dom, d->peer->nic, d->peer->pid);
+}
