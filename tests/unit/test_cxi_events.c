@@ -492,6 +492,44 @@ static void buf__whose_events_find_no_room(void **state)
 	cxi_fix_close(&f);
 }
 
+/* Nor the receive: what comes for it is lost, which it says. A buffer for many ends with what it has. */
+static void untold__receives_end(void **state)
+{
+	uint64_t until = clk_now_ns(NULL) + unit_slow() * 10 * NS_PER_SEC;
+	struct fi_cq_tagged_entry entry = {0};
+	struct fi_cq_err_entry err = {0};
+	struct fi_context2 ctx[2];
+	struct cxi_fix_ep e;
+	struct cxi_fix f;
+	uint8_t buf[2][8];
+	const struct iovec iov = {buf[1], sizeof(buf[1])};
+	const struct fi_msg_tagged many = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .tag = 2,
+					   .context = &ctx[1]};
+	ssize_t ret;
+
+	(void)state;
+	cxi_fix_open(&f);
+	cxi_fix_ep_make(&e, &f);
+	cxi_ep_of(e.ep)->no_flow_control = true;
+	assert_int_equal(cxi_fix_ep_enable(&e), 0);
+	assert_int_equal(fi_trecv(e.ep, buf[0], 8, NULL, FI_ADDR_UNSPEC, 1, 0, &ctx[0]), 0);
+	assert_int_equal(fi_trecvmsg(e.ep, &many, FI_MULTI_RECV), 0);
+	send_untold(&f, &e, 1);
+	send_untold(&f, &e, 2);
+	while (err.op_context != &ctx[0] || entry.op_context != &ctx[1]) {
+		ret = fi_cq_read(e.cq, &entry, 1);
+		assert_true(ret == 1 || ret == -FI_EAGAIN || ret == -FI_EAVAIL);
+		if (ret == -FI_EAVAIL)
+			assert_int_equal(fi_cq_readerr(e.cq, &err, 0), 1);
+		assert_true(clk_now_ns(NULL) < until);
+	}
+	assert_int_equal(err.err, FI_EIO);
+	assert_int_equal(entry.flags, FI_MULTI_RECV);
+	assert_int_equal(cxi_rxc_posted(cxi_ep_of(e.ep)->rxc), 0);
+	cxi_fix_ep_close(&e);
+	cxi_fix_close(&f);
+}
+
 /* Events that name it may still be in the queue when a dropped one was its last: it is not freed. */
 static void buf__untold_is_not_freed(void **state)
 {
@@ -672,6 +710,7 @@ int main(void)
 		cmocka_unit_test(buf__without_an_entry_for_it),
 		cmocka_unit_test(buf__of_an_entry_that_software_manages),
 		cmocka_unit_test(buf__whose_events_find_no_room),
+		cmocka_unit_test(untold__receives_end),
 		cmocka_unit_test(buf__untold_is_not_freed),
 		cmocka_unit_test(multi__last_message_without_memory),
 		cmocka_unit_test(multi__behind_one_without_memory),

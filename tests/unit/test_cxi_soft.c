@@ -284,6 +284,8 @@ static void multi__two_lost_in_their_ways(void **state)
 	lost = rdzv_of(&g, CASSINI_EV_PUT, LEN - 100);
 	reply = rdzv_of(&g, CASSINI_EV_REPLY, 100);
 	untold.get_issued = lost.get_issued = reply.get_issued = true;
+	untold.start = g.in; /* the adapter says where it has put them */
+	lost.start = g.in + 100;
 	untold.rendezvous_id = reply.rendezvous_id = 1;
 	lost.rendezvous_id = 2;
 	lost.auto_unlinked = true;
@@ -301,6 +303,92 @@ static void multi__two_lost_in_their_ways(void **state)
 	rx->req.on_event(&rx->req, &reply);
 	lock_release(g.lock);
 	assert_int_equal(next(&g, NULL).flags, FI_MULTI_RECV);
+	rig_close(&g);
+}
+
+/* A long message is told of when its bytes are there, behind the short one that has used up the buffer. */
+static void multi__told_of_in_another_order(void **state)
+{
+	struct cassini_event first, last;
+	struct fi_cq_tagged_entry entry;
+	struct cxi_rx *rx;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g);
+	first = event_of(&g, CASSINI_EV_PUT, LEN - 10);
+	last = event_of(&g, CASSINI_EV_PUT, 10);
+	first.start = g.in;
+	last.start = g.in + LEN - 10;
+	last.auto_unlinked = true;
+	lock_acquire(g.lock);
+	rx = post_multi(&g);
+	rx->req.on_event(&rx->req, &last);
+	lock_release(g.lock);
+	entry = next(&g, NULL);
+	assert_ptr_equal(entry.buf, g.in + LEN - 10);
+	assert_int_equal(entry.flags, FI_RECV | FI_MSG);
+	lock_acquire(g.lock);
+	rx->req.on_event(&rx->req, &first);
+	lock_release(g.lock);
+	entry = next(&g, NULL);
+	assert_ptr_equal(entry.buf, g.in);
+	assert_int_equal(entry.flags, FI_RECV | FI_MSG | FI_MULTI_RECV);
+	rig_close(&g);
+}
+
+/* Ids are used again by who has a dead one's place: the rest that comes is of the one that sent its beginning. */
+static void multi__of_two_lives(void **state)
+{
+	struct cassini_event put, reply;
+	struct cxi_rx *rx;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g);
+	put = rdzv_of(&g, CASSINI_EV_PUT, 100);
+	put.get_issued = true;
+	put.start = g.in;
+	lock_acquire(g.lock);
+	rx = post_multi(&g);
+	rx->req.on_event(&rx->req, &put);
+	put.start = g.in + 100;
+	put.rlength = 300;
+	put.life = 1;
+	rx->req.on_event(&rx->req, &put);
+	reply = rdzv_of(&g, CASSINI_EV_REPLY, 300);
+	reply.get_issued = true;
+	reply.life = 1;
+	rx->req.on_event(&rx->req, &reply);
+	lock_release(g.lock);
+	assert_ptr_equal(next(&g, NULL).buf, g.in + 100);
+	rig_close(&g);
+}
+
+/* There was no room for the end of what the adapter fetches: the part ends with an error, and the buffer later. */
+static void multi__reply_untold(void **state)
+{
+	struct cassini_event put, reply;
+	struct fi_cq_err_entry err = {0};
+	struct cxi_rx *rx;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g);
+	put = rdzv_of(&g, CASSINI_EV_PUT, LEN);
+	reply = rdzv_of(&g, CASSINI_EV_REPLY, LEN);
+	put.get_issued = reply.get_issued = put.auto_unlinked = true;
+	put.start = g.in;
+	lock_acquire(g.lock);
+	rx = post_multi(&g);
+	rx->req.on_event(&rx->req, &put);
+	reply.user_ptr = (uintptr_t)&rx->req;
+	cxi_buf_untold(g.r, &reply);
+	lock_release(g.lock);
+	next(&g, &err);
+	assert_int_equal(err.err, FI_EIO);
+	assert_ptr_equal(err.op_context, &g.ctx);
+	assert_true(err.flags & FI_MULTI_RECV);
 	rig_close(&g);
 }
 
@@ -483,6 +571,9 @@ int main(void)
 		cmocka_unit_test(multi__without_an_entry_during_a_message),
 		cmocka_unit_test(multi__two_lost_in_their_ways),
 		cmocka_unit_test(multi__refused_is_given_back),
+		cmocka_unit_test(multi__told_of_in_another_order),
+		cmocka_unit_test(multi__of_two_lives),
+		cmocka_unit_test(multi__reply_untold),
 		cmocka_unit_test(lost__when_it_is_unexpected),
 		cmocka_unit_test(lost__in_a_buffer_for_many),
 		cmocka_unit_test(lost__in_a_buffer_that_comes_late),

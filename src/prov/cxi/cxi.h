@@ -542,6 +542,7 @@ struct cxi_rxc {
 	struct mt_posted sw_posted;      /* of those, the ones that software matches, and appends to be replayed */
 	struct mt_unexp sw_unexp;        /* unexpected messages that software holds: struct cxi_ux */
 	TAILQ_HEAD(cxi_rx_wait, cxi_rx) stalled;    /* messages whose Get or notice found the queue full */
+	struct cxi_rx_wait untold;       /* receives of which an event was dropped: cxi_multi.c */
 	TAILQ_HEAD(, cxi_ux) claimed;    /* taken out by FI_PEEK | FI_CLAIM */
 	LIST_HEAD(, cxi_buf) bufs;       /* overflow and request buffers, posted or still holding messages */
 	LIST_HEAD(, cxi_buf) spare[2];   /* [0] overflow, [1] request: kept for reuse */

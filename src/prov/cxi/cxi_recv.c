@@ -107,7 +107,7 @@ static uint64_t part_leaves(struct cxi_rx *rx)
 	TAILQ_REMOVE(&owner->part_list, rx, link);
 	owner->parts--;
 	owner->ep = rx->ep;
-	return owner->unlinked && !owner->parts && !owner->canceled ? FI_MULTI_RECV : 0;
+	return owner->unlinked && !owner->parts && !owner->canceled && !owner->is_untold ? FI_MULTI_RECV : 0;
 }
 
 static inline const struct cxi_form *form_of(const struct cxi_rx *rx)
@@ -143,12 +143,17 @@ static void err_push(struct cxi_rx *rx, uint64_t multi, int err, int prov_errno,
 /* If @owner is used up, and all of its messages have ended, it goes. */
 static void owner_look(struct cxi_rx *owner, bool was_said)
 {
-	if (!owner->unlinked || owner->parts)
+	if (!owner->unlinked || owner->parts || owner->is_untold)
 		return;
 	if (owner->canceled)
 		owner_cancelled(owner);
 	else
 		owner_release(owner, was_said);
+}
+
+void cxi_rx_look(struct cxi_rx *owner)
+{
+	owner_look(owner, false);
 }
 
 void cxi_rx_release(struct cxi_rx *owner)
@@ -282,7 +287,6 @@ static void rx_step(struct cxi_rx *rx)
 		rx->rc = ret == -FI_EAGAIN ? rx->rc : CASSINI_RC_CMD_INVALID_ARG;
 	}
 	if (unlikely(ret == -FI_EAGAIN)) {
-		rx->is_stalled = true;
 		TAILQ_INSERT_TAIL(&r->stalled, rx, wait);
 		return;
 	}
@@ -296,7 +300,6 @@ int cxi_rx_stalled(struct cxi_rxc *r)
 
 	while ((rx = TAILQ_FIRST(&r->stalled))) {
 		TAILQ_REMOVE(&r->stalled, rx, wait);
-		rx->is_stalled = false;
 		n++;
 		if (rx == last) {
 			rx_step(rx);
@@ -315,8 +318,13 @@ void cxi_rx_forget(struct cxi_rxc *r, const struct cxi_ep *ep)
 		if (rx->ep != ep)
 			continue;
 		TAILQ_REMOVE(&r->stalled, rx, wait);
-		rx->is_stalled = false;
 		rx_step(rx); /* ends: its Domain is closed */
+	}
+	TAILQ_FOREACH_SAFE(rx, &r->untold, wait, next) {
+		if (rx->ep != ep || rx->multi)
+			continue;
+		cxi_rx_told(rx);
+		cxi_rx_lost(rx, CASSINI_RC_OK);
 	}
 	TAILQ_FOREACH(rx, &r->rx_list, link)
 		if (rx->ep == ep) /* a multi-receive buffer, whose latest message came there */
@@ -353,107 +361,39 @@ void cxi_rx_take(struct cxi_rx *rx, const struct cassini_event *ev, bool late)
 
 /* --- events of a list entry ---------------------------------------------------------------------- */
 
-struct cxi_rx *cxi_rx_part(struct cxi_rx *owner, uint32_t rlength)
-{
-	struct cxi_rx *rx = cxi_rx_new(owner->rxc);
-
-	if (!rx)
-		return NULL;
-	*rx = (struct cxi_rx){
-		.req.on_event = cxi_rx_on_event,
-		.rxc = owner->rxc,
-		.owner = owner,
-		.flags = owner->flags,
-		.state = RX_TAKEN,
-		.tagged = owner->tagged,
-		.rc = CASSINI_RC_OK,
-		.buf = owner->buf + owner->used,
-		.len = MIN((size_t)rlength, owner->len - owner->used),
-	};
-	owner->used += rx->len;
-	owner->parts++;
-	owner->rxc->moved++;
-	TAILQ_INSERT_TAIL(&owner->part_list, rx, link);
-	return rx;
-}
-
-/* There is no memory to remember the message of @ev by, which may be the last one of @owner. */
-static void part_lost(struct cxi_rx *owner, const struct cassini_event *ev, bool late)
-{
-	cxi_rx_lose(owner->rxc, ev, late);
-	owner->ep = cxi_rx_ep(owner->rxc, ev);
-	owner->used += MIN((size_t)ev->rlength, owner->len - owner->used); /* the next one lies behind it */
-	if (ev->get_issued) { /* its Get writes to the buffer until its REPLY comes, which finds no part */
-		owner->parts++;
-		owner->lost++;
-		return;
-	}
-	owner_look(owner, false);
-}
-
-void cxi_rx_untold(struct cxi_rx *rx, const struct cassini_event *ev)
-{
-	bool is_hit = ev->type == CASSINI_EV_PUT || ev->type == CASSINI_EV_PUT_OVERFLOW;
-
-	if (!is_hit || !ev->get_issued || !rx->multi)
-		return;
-	rx->parts++;
-	rx->lost++;
-}
-
 /* A message met the entry of @rx. */
-static void hit(struct cxi_rx *rx, const struct cassini_event *ev, bool late)
+static void hit(struct cxi_rx *rx, const struct cassini_event *ev)
 {
-	struct cxi_rx *part = rx;
-
-	if (likely(!rx->multi)) {
-		cxi_rx_unpost(rx);
-		rx->state = RX_TAKEN;
-	} else {
-		part = cxi_rx_part(rx, ev->rlength);
-		if (ev->auto_unlinked) {
-			rx->unlinked = true;
-			rx->state = RX_TAKEN;
-		}
-		if (!part) {
-			part_lost(rx, ev, late);
-			return;
-		}
+	if (unlikely(rx->multi)) {
+		cxi_multi_hit(rx, ev);
+		return;
 	}
-	cxi_rx_take(part, ev, late);
+	cxi_rx_unpost(rx);
+	rx->state = RX_TAKEN;
+	cxi_rx_take(rx, ev, ev->type == CASSINI_EV_PUT_OVERFLOW);
 }
 
-/*
- * The adapter's own Get has ended; of a multi-receive buffer it does not say of which message but by its sender and id.
- */
-static struct cxi_rx *rget_of(struct cxi_rx *rx, const struct cassini_event *ev)
+/* The event that tells of its message found no room. */
+void cxi_rx_lost(struct cxi_rx *rx, uint8_t rc)
 {
-	struct cxi_rx *part;
-
-	if (!rx->multi)
-		return rx;
-	TAILQ_FOREACH(part, &rx->part_list, link)
-		if (part->msg.initiator == ev->initiator && part->msg.rendezvous_id == ev->rendezvous_id &&
-		    !((part->msg.match_bits ^ ev->match_bits) & CXI_MB_RDZV_HI))
-			return part;
-	return NULL;
+	if (rx->ep) { /* that of its rest did not */
+		end_err(rx, FI_EIO, rc, 0);
+		return;
+	}
+	cxi_rx_unpost(rx);
+	cxi_rx_refuse(rx, FI_EIO, rc);
 }
 
 static void rx_on_reply(struct cxi_rx *owner, const struct cassini_event *ev)
 {
-	struct cxi_rx *rx = ev->rendezvous ? rget_of(owner, ev) : owner;
+	struct cxi_rx *rx = unlikely(owner->multi) && ev->rendezvous ? cxi_multi_part(owner, ev) : owner;
 
 	if (unlikely(!rx)) {
-		if (!owner->lost)
-			return;
-		owner->lost--;
-		owner->parts--;
-		owner_look(owner, false);
+		cxi_multi_reply_lost(owner);
 		return;
 	}
-	if (unlikely(!rx->ep)) { /* the event that tells of its message found no room, without flow control */
-		cxi_rx_unpost(rx);
-		cxi_rx_refuse(rx, FI_EIO, ev->rc);
+	if (unlikely(!rx->ep)) {
+		cxi_rx_lost(rx, ev->rc);
 		return;
 	}
 	if (ev->rc != CASSINI_RC_OK)
@@ -475,6 +415,7 @@ static void rx_on_unlink(struct cxi_rx *rx, const struct cassini_event *ev)
 		rx->state = rx->state == RX_UNLINKING ? RX_HW : rx->state;
 		return;
 	}
+	cxi_rx_told(rx); /* by this, the last one of its entry */
 	rx->canceled = rx->unlinked = true;
 	if (!rx->multi || !rx->parts)
 		owner_cancelled(rx);
@@ -487,7 +428,7 @@ void cxi_rx_on_event(struct cxi_req *req, const struct cassini_event *ev)
 	switch (ev->type) {
 	case CASSINI_EV_PUT:
 	case CASSINI_EV_PUT_OVERFLOW:
-		hit(rx, ev, ev->type == CASSINI_EV_PUT_OVERFLOW);
+		hit(rx, ev);
 		break;
 	case CASSINI_EV_REPLY:
 		rx_on_reply(rx, ev);
@@ -601,7 +542,7 @@ static inline __attribute__((always_inline)) struct cxi_rx *rx_get(struct cxi_ep
 	rx->state = RX_HW;
 	rx->tagged = a->tagged;
 	rx->multi = is_multi;
-	rx->unlinked = rx->canceled = rx->is_discard = rx->is_stalled = false;
+	rx->unlinked = rx->canceled = rx->is_discard = rx->is_untold = false;
 	rx->ends_shown = !is_multi && !a->done;
 	rx->match_id = m->id;
 	rx->buf = a->buf;
@@ -613,6 +554,7 @@ static inline __attribute__((always_inline)) struct cxi_rx *rx_get(struct cxi_ep
 	if (unlikely(is_multi)) {
 		TAILQ_INIT(&rx->part_list);
 		rx->lost = 0;
+		rx->end = SIZE_MAX;
 	}
 	TAILQ_INSERT_TAIL(&r->rx_list, rx, link);
 	r->accepted++;

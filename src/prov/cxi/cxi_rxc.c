@@ -113,6 +113,7 @@ int cxi_rxc_open(struct cxi_domain *d, struct cxi_ep *ep, unsigned idx, size_t s
 	r->pte_req.on_event = cxi_fc_on_pte;
 	TAILQ_INIT(&r->rx_list);
 	TAILQ_INIT(&r->stalled);
+	TAILQ_INIT(&r->untold);
 	TAILQ_INIT(&r->claimed);
 	forms_init(r);
 	mt_posted_init(&r->sw_posted);
@@ -216,7 +217,7 @@ void cxi_rxc_close(struct cxi_rxc *r)
 
 bool cxi_rxc_has_timers(const struct cxi_rxc *r)
 {
-	return !TAILQ_EMPTY(&r->stalled) || r->buf_short[0] || r->buf_short[1] || r->fc;
+	return !TAILQ_EMPTY(&r->stalled) || !TAILQ_EMPTY(&r->untold) || r->buf_short[0] || r->buf_short[1] || r->fc;
 }
 
 int cxi_rxc_timers(struct cxi_rxc *r)
@@ -226,6 +227,7 @@ int cxi_rxc_timers(struct cxi_rxc *r)
 	if (likely(!cxi_rxc_has_timers(r)))
 		return 0;
 	n = TAILQ_EMPTY(&r->stalled) ? 0 : cxi_rx_stalled(r);
+	n += TAILQ_EMPTY(&r->untold) ? 0 : cxi_rx_end_untold(r);
 	for (int kind = 0; kind < 2; kind++) {
 		if (!r->buf_short[kind])
 			continue;

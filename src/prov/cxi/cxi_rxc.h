@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What the files of the receiving side share: cxi_rxc.c, cxi_recv.c, cxi_tell.c, cxi_ux.c, cxi_peek.c, cxi_fc.c.
+// What the files of the receiving side share: cxi_rxc.c, cxi_recv.c, cxi_multi.c, cxi_tell.c, cxi_ux.c, cxi_peek.c,
+// cxi_fc.c.
 #ifndef SF_PROV_CXI_CXI_RXC_H
 #define SF_PROV_CXI_CXI_RXC_H
 
@@ -28,7 +29,7 @@ struct cxi_rx {
 	TAILQ_ENTRY(cxi_rx) link; /* rxc->rx_list (posted ones only) */
 	SLIST_ENTRY(cxi_rx) rest; /* rxc->resting */
 	uint8_t state;		  /* enum cxi_rx_state */
-	bool tagged, multi, unlinked, canceled, is_discard, is_stalled;
+	bool tagged, multi, unlinked, canceled, is_discard, is_untold;
 	bool ends_shown; /* in cxi_rx_show(), if its context allows that: one message, told by the queue alone */
 	uint8_t *buf;
 	size_t len;
@@ -43,10 +44,12 @@ struct cxi_rx {
 	struct cassini_ct *done;	/* deferred work: counts its end; NULL */
 	struct mt_node mt;		/* RX_SW: rxc->sw_posted: match bits, ignore, match id */
 	TAILQ_HEAD(, cxi_rx) part_list; /* multi-receive: those messages, by struct cxi_rx.link */
-	TAILQ_ENTRY(cxi_rx) wait;	/* rxc->stalled: a Get or a notice that found the queue full */
+	/* rxc->stalled: a Get or a notice that found the queue full; rxc->untold, while is_untold; of cxi_fc.c */
+	TAILQ_ENTRY(cxi_rx) wait;
 	/* the message, from cxi_rx_take() on: most have ended before they would have to be remembered */
 	struct cassini_event msg; /* its PUT or PUT_OVERFLOW */
 	uint32_t got;		  /* bytes that are in the buffer */
+	size_t end;		  /* multi-receive: what @used is when all has been told of; SIZE_MAX: not known yet */
 	uint32_t lost;		  /* multi-receive: of @parts, those of which nothing but the adapter's Get is left */
 	uint8_t rc;		  /* of a failed part */
 	bool needs_get, needs_zbp, needs_done;
@@ -98,11 +101,6 @@ int cxi_rx_append(struct cxi_rx *rx);
  * copied, a rendezvous is fetched by software when the adapter does not. @late: it was matched after it had arrived.
  */
 void cxi_rx_take(struct cxi_rx *rx, const struct cassini_event *ev, bool late);
-/**
- * cxi_rx_part() - One message of multi-receive buffer @owner that will take @rlength bytes of what is left. NULL: no
- * memory.
- */
-struct cxi_rx *cxi_rx_part(struct cxi_rx *owner, uint32_t rlength);
 /** cxi_rx_unpost() - @rx (not a part) is no longer counted and listed as posted. */
 void cxi_rx_unpost(struct cxi_rx *rx);
 /**
@@ -131,11 +129,10 @@ void cxi_rx_forget(struct cxi_rxc *r, const struct cxi_ep *ep);
 void cxi_rx_refuse(struct cxi_rx *rx, int err, int prov_errno);
 /** cxi_rx_release() - A multi-receive buffer takes no more: it ends with the messages that it has. */
 void cxi_rx_release(struct cxi_rx *owner);
-/**
- * cxi_rx_untold() - @ev, of the entry of @rx, found no room in the event queue. If the adapter's own Get writes to a
- * buffer for many messages, that is not released before its REPLY has come.
- */
-void cxi_rx_untold(struct cxi_rx *rx, const struct cassini_event *ev);
+/** cxi_rx_look() - If @owner is used up, and all of its messages have ended, it goes. */
+void cxi_rx_look(struct cxi_rx *owner);
+/** cxi_rx_lost() - An error entry ends @rx, of whose message, or of its rest, no event tells. @rc: what is known. */
+void cxi_rx_lost(struct cxi_rx *rx, uint8_t rc);
 /** cxi_rx_source() - fi_addr of the sender as FI_SOURCE wants it. */
 static inline fi_addr_t cxi_rx_source(const struct cxi_ep *ep, uint32_t initiator, uint16_t vni)
 {
@@ -148,6 +145,24 @@ static inline fi_addr_t cxi_rx_source(const struct cxi_ep *ep, uint32_t initiato
 const struct cxi_portal *cxi_rx_portal(const struct cxi_rxc *r, const struct cassini_dom *dom);
 /** cxi_rx_ep() - The endpoint that @ev arrived at. */
 struct cxi_ep *cxi_rx_ep(const struct cxi_rxc *r, const struct cassini_event *ev);
+
+/* --- cxi_multi.c --- */
+/**
+ * cxi_rx_part() - One message of multi-receive buffer @owner that will take @rlength bytes of what is left. NULL: no
+ * memory.
+ */
+struct cxi_rx *cxi_rx_part(struct cxi_rx *owner, uint32_t rlength);
+/** cxi_multi_hit() - The adapter tells of a message for @owner. */
+void cxi_multi_hit(struct cxi_rx *owner, const struct cassini_event *ev);
+/** cxi_multi_part() - Whose rest the adapter has fetched. NULL: cxi_multi_reply_lost(). */
+struct cxi_rx *cxi_multi_part(struct cxi_rx *owner, const struct cassini_event *reply);
+void cxi_multi_reply_lost(struct cxi_rx *owner);
+/** cxi_rx_untold() - @ev, of the entry of @rx, found no room in the event queue. */
+void cxi_rx_untold(struct cxi_rx *rx, const struct cassini_event *ev);
+/** cxi_rx_told() - It is not among those any more. */
+void cxi_rx_told(struct cxi_rx *rx);
+/** cxi_rx_end_untold() - They end if no events wait that may name them. Return: how many. */
+int cxi_rx_end_untold(struct cxi_rxc *r);
 
 /* --- cxi_tell.c: to the sender of the message of @rx --- */
 /** cxi_is_alt_read() - Is @msg a rendezvous of which restricted Gets fetch all, and a notice ends it? */
