@@ -49,8 +49,11 @@ void cassini_ct_add(struct cassini_ct *ct, uint64_t success, uint64_t failure)
 int cassini_answer(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
 		   const void *data, size_t len)
 {
-	struct tf_answer *a = &g_tf.answer[g_tf.answer_cnt++ % TF_MAX];
+	struct tf_answer *a;
 
+	if (g_tf.no_answers)
+		return -ENOMEM;
+	a = &g_tf.answer[g_tf.answer_cnt++ % TF_MAX];
 	must(len <= sizeof(a->data));
 	must(len == pkt->payload_len);
 	a->pkt = *pkt;
@@ -117,6 +120,7 @@ void tf_open(struct cassini_pte_opts opts, uint32_t slots, uint32_t les)
 	mt_unexp_init(&t->dom.rdzv);
 	cassini_owe_init(&t->dom);
 	assert_int_equal(slab_init(&t->dom.ops, sizeof(struct cassini_op), 64, 16, 0), 0);
+	assert_int_equal(slab_init(&t->dom.answers, sizeof(struct cassini_ans), 64, 16, 0), 0);
 	LIST_INSERT_HEAD(&t->nic.doms, &t->dom, link);
 	t->peer = (struct cassini_peer){.dom = &t->dom, .link = (void *)&t->peer, .nic = TF_NIC, .pid = TF_PID};
 	t->other = (struct cassini_peer){.dom = &t->dom, .link = (void *)&t->other, .nic = TF_NIC, .pid = TF_PID + 1};
@@ -139,6 +143,7 @@ void tf_close(void)
 	cassini_tgt_close(&t->dom);
 	cassini_eq_close(t->eq);
 	slab_fini(&t->dom.ops);
+	slab_fini(&t->dom.answers);
 	mt_unexp_fini(&t->dom.rdzv);
 	for (unsigned i = 0; i < CASSINI_RSRC_NUM; i++)
 		assert_int_equal(t->lni.used[i], 0);

@@ -50,6 +50,7 @@ struct tf {
 	unsigned answer_cnt, bulk_cnt, bulk_done, got_cnt, gone_cnt, poll_cnt;
 	uint64_t got_bits;
 	int bulk_rc; /* link_bulk() answers this */
+	bool no_answers; /* there is no memory for them */
 	bool bulk_sync;	 /* copies end before link_bulk() returns */
 	bool poll_ends;	 /* polling the Domain ends the oldest copy */
 	uint64_t now_ns;

@@ -610,9 +610,54 @@ static void cassini_match__like_naive_lists(void **state)
 	}
 }
 
+/* --- answers that there is no memory for -------------------------------------------------------------- */
+
+/* There is no memory for the answer: it comes again, and nothing has happened. What is used up fails. */
+static void cassini_get__without_memory(void **state)
+{
+	struct cassini_pkt_in pkt = tf_pkt(CASSINI_PKT_GET, 1, 100);
+
+	tf_open(TF_MATCHING, 32, 10);
+	tf_fill();
+	tf_append(CASSINI_PRIORITY, TF_WINDOW, g_tf_src, TF_BIG, 1, 1);
+	tf_append(CASSINI_PRIORITY, TF_WINDOW | CASSINI_LE_USE_ONCE, g_tf_src, TF_BIG, 2, 2);
+	g_tf.no_answers = true;
+	assert_int_equal(tf_send(&pkt, NULL), CASSINI_RC_RESOURCE_BUSY);
+	tf_no_event();
+	pkt.match_bits = 2;
+	assert_int_equal(tf_send(&pkt, NULL), CASSINI_RC_NO_SPACE);
+	tf_event(CASSINI_EV_GET, CASSINI_RC_NO_SPACE);
+	g_tf.no_answers = false;
+	pkt.match_bits = 1;
+	assert_int_equal(tf_send(&pkt, NULL), 0);
+	tf_event(CASSINI_EV_GET, CASSINI_RC_OK);
+	tf_answer(1, CASSINI_PKT_REPLY);
+	tf_close();
+}
+
+/* Nor for that of a fetching atomic, which has an order: it fails before anything is done. */
+static void cassini_fetch__without_memory(void **state)
+{
+	struct cassini_pkt_in pkt = tf_pkt(CASSINI_PKT_FETCH, 1, 8);
+	uint64_t word = 5;
+
+	tf_open(TF_MATCHING, 32, 10);
+	tf_append(CASSINI_PRIORITY, TF_WINDOW, &word, sizeof(word), 1, 1);
+	pkt.amo = (struct cassini_amo_in){.op = CASSINI_AMO_SUM, .type = CASSINI_T_U64, .op1 = {1}};
+	slab_fini(&g_tf.dom.answers);
+	assert_int_equal(slab_init(&g_tf.dom.answers, sizeof(struct cassini_ans), 64, 16, 1), 0);
+	assert_non_null(slab_get(&g_tf.dom.answers));
+	assert_int_equal(tf_send(&pkt, NULL), CASSINI_RC_NO_SPACE);
+	assert_int_equal(word, 5);
+	tf_event(CASSINI_EV_FETCH_ATOMIC, CASSINI_RC_NO_SPACE);
+	tf_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(cassini_get__without_memory),
+		cmocka_unit_test(cassini_fetch__without_memory),
 		cmocka_unit_test(cassini_match__oldest_that_matches),
 		cmocka_unit_test(cassini_match__op_not_permitted),
 		cmocka_unit_test(cassini_match__local_offset_until_min_free),

@@ -376,16 +376,34 @@ static int get_bulk(struct arrival *a)
 	return 0;
 }
 
+/* No memory for the answer. Its initiator asks again, unless its place is used up, or its beginning was told of. */
+static __attribute__((cold, noinline)) int unanswered(struct arrival *a)
+{
+	if (a->hit.auto_unlinked || a->hit.le->flags & CASSINI_LE_MANAGE_LOCAL || a->pte->opts.en_event_match)
+		return fail(a, CASSINI_RC_NO_SPACE, false);
+	if (a->hit.ule)
+		cassini_ule_free(a->pte, a->hit.ule);
+	return CASSINI_RC_RESOURCE_BUSY;
+}
+
 static int get(struct arrival *a)
 {
+	int ret;
+
+	if (a->pkt->region) {
+		if (unlikely(a->hit.ule))
+			header_fill(a, false);
+		return get_bulk(a);
+	}
+	ret = cassini_tgt_reply(a->dom, a->peer, a->pkt->handle, a->ev, a->ev->start);
+	if (unlikely(ret == -EFAULT)) {
+		a->ev->rc = CASSINI_RC_NO_TRANSLATION;
+		ret = cassini_tgt_reply(a->dom, a->peer, a->pkt->handle, a->ev, NULL);
+	}
+	if (unlikely(ret))
+		return unanswered(a);
 	if (unlikely(a->hit.ule))
 		header_fill(a, false);
-	if (a->pkt->region)
-		return get_bulk(a);
-	if (unlikely(cassini_tgt_reply(a->dom, a->peer, a->pkt->handle, a->ev, a->ev->start) == -EFAULT)) {
-		a->ev->rc = CASSINI_RC_NO_TRANSLATION;
-		cassini_tgt_reply(a->dom, a->peer, a->pkt->handle, a->ev, NULL);
-	}
 	cassini_tgt_report(a->hit.le, a->ev, a->ev->mlength, false);
 	if (unlikely(ends_source(a)))
 		cassini_ini_got(a->dom, a->peer, 0, a->pkt->match_bits);
@@ -412,6 +430,8 @@ static int atomic(struct arrival *a)
 {
 	struct amo_run r = {.amo = &a->pkt->amo, .target = a->ev->start};
 
+	if (unlikely(a->pkt->op == CASSINI_PKT_FETCH && !cassini_answer_ready(a->dom)))
+		return fail(a, CASSINI_RC_NO_SPACE, false); /* not done yet; it has an order, and cannot come again */
 	if (a->hit.mlength != a->pkt->request_len)
 		return fail(a, CASSINI_RC_ADDR_OUT_OF_RANGE, false); /* it was cut: half an operation is none */
 	if (unlikely(!guard_call(r.target, a->hit.mlength, amo_run, &r)))

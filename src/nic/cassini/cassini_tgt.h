@@ -294,11 +294,16 @@ struct cassini_ans {
 	uint8_t frame[];
 };
 /**
- * cassini_answer() - Send @pkt with @len bytes of @data (copied) to @peer, later if the path is full. -ENOMEM: the peer
- * will time out (counted); -EFAULT: @data is not there.
+ * cassini_answer() - Send @pkt with @len bytes of @data (copied) to @peer, later if the path is full. -ENOMEM: it is
+ * not told; -EFAULT: @data is not there.
  */
 int cassini_answer(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
 		   const void *data, size_t len);
+/** cassini_answer_ready() - Is there memory for the next one, if it is short? */
+static inline bool cassini_answer_ready(struct cassini_dom *dom)
+{
+	return likely(slab_is_ready(&dom->answers)) || !slab_reserve(&dom->answers, slab_used(&dom->answers) + 1);
+}
 /** cassini_answers_init() - Return: 0; -ENOMEM. */
 int cassini_answers_init(struct cassini_dom *dom);
 /** cassini_answers_retry() - One full path must not stop answers to others: each is tried. Return: those that left. */
