@@ -203,9 +203,10 @@ static void multi__refused_during_a_message(void **state)
 	rig_close(&g);
 }
 
-/* The adapter has no list entry for the rest, for good: the buffer ends with what it has, and not before. */
+/* The adapter has no list entry for the rest, for good: the buffer ends with what it has, not before, and says why. */
 static void multi__without_an_entry_during_a_message(void **state)
 {
+	struct fi_cq_err_entry err = {0};
 	struct cassini_event ev, reply;
 	struct cxi_rx *rx, *part, *other;
 	struct rig g;
@@ -229,7 +230,38 @@ static void multi__without_an_entry_during_a_message(void **state)
 	assert_int_equal(rx->parts, 1);
 	part->req.on_event(&part->req, &reply);
 	lock_release(g.lock);
-	assert_int_equal(next(&g, NULL).flags, FI_RECV | FI_MSG | FI_MULTI_RECV);
+	assert_int_equal(next(&g, NULL).flags, FI_RECV | FI_MSG);
+	next(&g, &err);
+	assert_int_equal(err.err, FI_ENOSPC);
+	assert_int_equal(err.prov_errno, CASSINI_RC_NO_SPACE);
+	assert_int_equal(err.flags, FI_RECV | FI_MSG | FI_MULTI_RECV);
+	assert_ptr_equal(err.op_context, &g.ctx);
+	rig_close(&g);
+}
+
+/* One that waits to be posted again can be cancelled like any other. */
+static void cancel__of_one_that_waits(void **state)
+{
+	struct fi_cq_err_entry err = {0};
+	struct cxi_rx *rx;
+	struct rig g;
+
+	(void)state;
+	rig_open(&g);
+	assert_int_equal(fi_recv(g.e.ep, g.in, LEN, NULL, FI_ADDR_UNSPEC, &g.ctx), 0);
+	lock_acquire(g.lock);
+	rx = TAILQ_FIRST(&g.r->rx_list);
+	assert_int_equal(cassini_invalidate(g.r->pte, rx->le), 0);
+	rx->le = NULL;
+	cxi_fc_append_failed(rx, CASSINI_RC_NO_SPACE);
+	assert_true(g.r->has_replay);
+	lock_release(g.lock);
+	assert_int_equal(fi_cancel(&g.e.ep->fid, &g.ctx), 0);
+	next(&g, &err);
+	assert_int_equal(err.err, FI_ECANCELED);
+	assert_ptr_equal(err.op_context, &g.ctx);
+	assert_false(g.r->has_replay);
+	assert_int_equal(cxi_rxc_posted(g.r), 0);
 	rig_close(&g);
 }
 
@@ -437,6 +469,34 @@ static void lost__when_it_is_unexpected(void **state)
 	}
 }
 
+/* The queue by which its sender is told is full, too: it is told later. */
+static void lost__while_the_queue_is_full(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	for (int is_rdzv = 0; is_rdzv < 2; is_rdzv++) {
+		uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+		uint32_t depth;
+
+		rig_open_as(&g, CXI_MATCH_SOFTWARE);
+		g.r->uxs.max = g.r->uxs.cap;
+		while (slab_get(&g.r->uxs))
+			;
+		depth = g.r->cmdq->depth;
+		g.r->cmdq->depth = 0;
+		send_waiting(&g, is_rdzv);
+		while (!g.r->lost_cnt) {
+			assert_int_equal(fi_cq_read(g.e.cq, NULL, 0), -FI_EAGAIN);
+			assert_true(clk_now_ns(NULL) < until);
+		}
+		g.r->cmdq->depth = depth;
+		await_sent(&g);
+		assert_int_equal(g.r->lost_cnt, 0);
+		rig_close(&g);
+	}
+}
+
 /* Nor for a part of the buffer that takes it. */
 static void lost__in_a_buffer_for_many(void **state)
 {
@@ -475,6 +535,38 @@ static void lost__in_a_buffer_that_comes_late(void **state)
 	lock_release(g.lock);
 	await_sent(&g);
 	rig_close(&g);
+}
+
+/* A message that is claimed is not lost: who holds it is who it is claimed by, or it stays where it is. */
+static void claim__without_memory(void **state)
+{
+	static const enum cxi_match_mode modes[] = {CXI_MATCH_SOFTWARE, CXI_MATCH_HARDWARE};
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+	struct rig g;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		const struct iovec iov = {g.in, LEN};
+		struct fi_msg_tagged m = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &g.ctx};
+		bool is_soft = modes[i] == CXI_MATCH_SOFTWARE;
+
+		rig_open_as(&g, modes[i]);
+		assert_int_equal(fi_tinject(g.e.ep, g.out, 100, 0, 0), 0);
+		while (!mt_unexp_cnt(&g.r->sw_unexp) && !mt_unexp_cnt(&g.r->pte->ules)) {
+			fi_cq_read(g.e.cq, NULL, 0);
+			assert_true(clk_now_ns(NULL) < until);
+		}
+		g.r->uxs.max = g.r->uxs.cap;
+		while (slab_get(&g.r->uxs))
+			;
+		assert_int_equal(fi_trecvmsg(g.e.ep, &m, FI_PEEK | FI_CLAIM), is_soft ? 0 : -FI_EAGAIN);
+		if (is_soft)
+			assert_int_equal(next(&g, NULL).len, 100);
+		assert_int_equal(fi_trecvmsg(g.e.ep, &m, is_soft ? FI_CLAIM : 0), 0);
+		assert_int_equal(next(&g, NULL).len, 100);
+		assert_memory_equal(g.in, g.out, 100);
+		rig_close(&g);
+	}
 }
 
 /* --- a sender that has gone ---------------------------------------------------------------------- */
@@ -575,8 +667,11 @@ int main(void)
 		cmocka_unit_test(multi__of_two_lives),
 		cmocka_unit_test(multi__reply_untold),
 		cmocka_unit_test(lost__when_it_is_unexpected),
+		cmocka_unit_test(lost__while_the_queue_is_full),
 		cmocka_unit_test(lost__in_a_buffer_for_many),
 		cmocka_unit_test(lost__in_a_buffer_that_comes_late),
+		cmocka_unit_test(cancel__of_one_that_waits),
+		cmocka_unit_test(claim__without_memory),
 		cmocka_unit_test(life__of_a_sender),
 		cmocka_unit_test(rdzv__ended_by_its_target_only),
 	};

@@ -560,6 +560,9 @@ struct cxi_rxc {
 	uint64_t data_bit;	 /* of match bits: there is FI_REMOTE_CQ_DATA */
 	size_t min_multi_recv;
 	void *fc;                        /* cxi_fc.c */
+	/* messages lost for want of memory whose senders wait to be told, which the queue had no room for */
+	struct cassini_event lost[16];
+	uint32_t lost_cnt;
 	uint64_t append_retries;         /* RNR: receives whose entry did not fit at first */
 };
 static inline uint32_t cxi_rxc_posted(const struct cxi_rxc *r)

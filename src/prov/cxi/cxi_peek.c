@@ -9,6 +9,7 @@ struct peek {
 	struct cxi_ep *ep;
 	void *context;
 	uint64_t flags;
+	struct cxi_ux *ux; /* to keep what is claimed, so that it is not lost for want of memory; NULL */
 };
 
 static void say_none(struct cxi_ep *ep, void *context, uint64_t tag, int rc)
@@ -33,38 +34,39 @@ static void say_found(struct cxi_ep *ep, void *context, uint64_t flags, const st
 		cxi_cntr_count(ep->kit.cntr[KIT_CNTR_RECV], 0, 1, 0);
 }
 
-/* @ev is off every list: keep it for the claim, or throw it away. */
-static void take(struct cxi_ep *ep, void *context, uint64_t flags, const struct cassini_event *ev)
+/* @ux, off every list, is kept for the claim. */
+static void claim(struct cxi_rxc *r, void *context, struct cxi_ux *ux)
 {
-	struct cxi_rxc *r = ep->rxc;
-	struct cxi_ux *ux;
-
-	if (flags & FI_DISCARD) {
-		cxi_ux_discard(r, ev);
-		return;
-	}
-	ux = slab_get(&r->uxs);
-	if (!ux) {
-		cxi_ux_discard(r, ev);
-		return;
-	}
-	ux->ev = *ev;
 	ux->claimed_by = context;
 	TAILQ_INSERT_TAIL(&r->claimed, ux, link);
+}
+
+static void found(struct peek *p, struct cxi_rxc *r, const struct cassini_event *ev)
+{
+	say_found(p->ep, p->context, p->flags, ev);
+	if (ev->type != CASSINI_EV_PUT_OVERFLOW)
+		return;
+	if (p->flags & FI_DISCARD) {
+		cxi_ux_discard(r, ev);
+		return;
+	}
+	p->ux->ev = *ev;
+	claim(r, p->context, p->ux);
+	p->ux = NULL;
 }
 
 static void peek_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
 	struct peek *p = container_of(req, struct peek, req);
+	struct cxi_rxc *r = p->ep->rxc;
 
-	if (p->ep->rxc && !p->ep->rxc->closing) {
-		if (ev->type == CASSINI_EV_PUT_OVERFLOW || (ev->type == CASSINI_EV_SEARCH && ev->rc == CASSINI_RC_OK)) {
-			say_found(p->ep, p->context, p->flags, ev);
-			if (ev->type == CASSINI_EV_PUT_OVERFLOW)
-				take(p->ep, p->context, p->flags, ev);
-		} else {
+	if (r && !r->closing) {
+		if (ev->type == CASSINI_EV_PUT_OVERFLOW || (ev->type == CASSINI_EV_SEARCH && ev->rc == CASSINI_RC_OK))
+			found(p, r, ev);
+		else
 			say_none(p->ep, p->context, ev->match_bits & CXI_TAG_MASK, ev->rc);
-		}
+		if (p->ux)
+			slab_put(&r->uxs, p->ux);
 	}
 	mem_free(p);
 }
@@ -78,18 +80,22 @@ static ssize_t peek_adapter(struct cxi_ep *ep, const struct cxi_recv_args *a, co
 		.use_once = true,
 		.delete = a->flags & (FI_CLAIM | FI_DISCARD),
 	};
-	struct peek *p = mem_alloc(sizeof(*p));
-	int ret;
+	bool is_kept = (a->flags & (FI_CLAIM | FI_DISCARD)) == FI_CLAIM;
+	struct cxi_ux *ux = is_kept ? slab_get(&ep->rxc->uxs) : NULL;
+	struct peek *p = is_kept && !ux ? NULL : mem_alloc(sizeof(*p));
+	int ret = -FI_EAGAIN;
 
-	if (!p)
-		return -FI_EAGAIN;
-	*p = (struct peek){
-		.req.on_event = peek_on_event, .ep = cxi_ep_base(ep), .context = a->context, .flags = a->flags,
-	};
-	s.user_ptr = (uintptr_t)&p->req;
-	ret = cassini_search(ep->rxc->pte, &s);
-	if (ret)
+	if (p) {
+		*p = (struct peek){.req.on_event = peek_on_event, .ep = cxi_ep_base(ep), .context = a->context,
+				   .flags = a->flags, .ux = ux};
+		s.user_ptr = (uintptr_t)&p->req;
+		ret = cassini_search(ep->rxc->pte, &s);
+	}
+	if (ret) {
 		mem_free(p);
+		if (ux)
+			slab_put(&ep->rxc->uxs, ux);
+	}
 	return ret;
 }
 
@@ -112,10 +118,13 @@ ssize_t cxi_peek(struct cxi_ep *ep, const struct cxi_recv_args *a)
 		struct cassini_event ev = ux->ev;
 
 		say_found(ep, a->context, a->flags, &ev);
-		if (a->flags & (FI_CLAIM | FI_DISCARD)) {
+		if (a->flags & (FI_CLAIM | FI_DISCARD))
 			cxi_ux_del(r, ux);
+		if (a->flags & FI_DISCARD) {
 			slab_put(&r->uxs, ux);
-			take(ep, a->context, a->flags, &ev);
+			cxi_ux_discard(r, &ev);
+		} else if (a->flags & FI_CLAIM) {
+			claim(r, a->context, ux);
 		}
 		return 0;
 	}

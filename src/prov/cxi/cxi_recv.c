@@ -85,14 +85,19 @@ static void owner_release(struct cxi_rx *owner, bool was_said)
 	cxi_rx_free(owner);
 }
 
+/* By fi_cancel(), or, of a buffer for many messages, since there is no list entry for the rest of it. */
 static void owner_cancelled(struct cxi_rx *owner)
 {
+	uint8_t rc = owner->multi ? owner->rc : (uint8_t)CASSINI_RC_OK;
 	struct fi_cq_err_entry e = {.op_context = owner->context,
 				    .flags = FI_RECV | (owner->tagged ? FI_TAGGED : FI_MSG) |
 					     (owner->multi ? FI_MULTI_RECV : 0),
-				    .err = FI_ECANCELED};
+				    .err = rc == CASSINI_RC_OK ? FI_ECANCELED : FI_ENOSPC,
+				    .prov_errno = rc};
 	struct cxi_ep *ep = owner->ep ? owner->ep : owner->rxc->ep;
 
+	if (rc != CASSINI_RC_OK)
+		cxi_cntr_count(ep->kit.cntr[KIT_CNTR_RECV], 0, 0, 1);
 	if (ep->kit.rx_cq && !owner->rxc->closing)
 		kit_cq_push_err(ep->kit.rx_cq, &e, NULL, 0);
 	cxi_rx_unpost(owner);
@@ -555,6 +560,7 @@ static inline __attribute__((always_inline)) struct cxi_rx *rx_get(struct cxi_ep
 		TAILQ_INIT(&rx->part_list);
 		rx->lost = 0;
 		rx->end = SIZE_MAX;
+		rx->rc = CASSINI_RC_OK;
 	}
 	TAILQ_INSERT_TAIL(&r->rx_list, rx, link);
 	r->accepted++;
@@ -666,7 +672,8 @@ int cxi_recv_cancel(struct cxi_rxc *r, void *context)
 	int rc;
 
 	TAILQ_FOREACH(rx, &r->rx_list, link)
-		if (rx->context == context && (rx->state == RX_HW || rx->state == RX_SW) && !rx->unlinked)
+		if (rx->context == context && !rx->unlinked &&
+		    (rx->state == RX_HW || rx->state == RX_SW || rx->state == RX_REPLAY))
 			break;
 	if (!rx)
 		return -FI_ENOENT;
@@ -676,7 +683,10 @@ int cxi_recv_cancel(struct cxi_rxc *r, void *context)
 			rx->state = RX_UNLINKING;
 		return rc;
 	}
-	mt_posted_del(&r->sw_posted, &rx->mt);
+	if (rx->state == RX_SW)
+		mt_posted_del(&r->sw_posted, &rx->mt);
+	else
+		cxi_fc_unreplay(rx);
 	rx->canceled = rx->unlinked = true;
 	rx->state = RX_TAKEN;
 	if (!rx->parts)

@@ -189,6 +189,7 @@ void cxi_rxc_unmap(struct cxi_rxc *r, struct cxi_portal *p, unsigned pid_idx)
 		}
 	}
 	cxi_ux_forget(r);
+	cxi_rx_lost_forget(r);
 	cxi_fc_rxc_forget(r, p);
 }
 
@@ -217,7 +218,8 @@ void cxi_rxc_close(struct cxi_rxc *r)
 
 bool cxi_rxc_has_timers(const struct cxi_rxc *r)
 {
-	return !TAILQ_EMPTY(&r->stalled) || !TAILQ_EMPTY(&r->untold) || r->buf_short[0] || r->buf_short[1] || r->fc;
+	return !TAILQ_EMPTY(&r->stalled) || !TAILQ_EMPTY(&r->untold) || r->buf_short[0] || r->buf_short[1] || r->fc ||
+	       r->lost_cnt;
 }
 
 int cxi_rxc_timers(struct cxi_rxc *r)
@@ -228,6 +230,7 @@ int cxi_rxc_timers(struct cxi_rxc *r)
 		return 0;
 	n = TAILQ_EMPTY(&r->stalled) ? 0 : cxi_rx_stalled(r);
 	n += TAILQ_EMPTY(&r->untold) ? 0 : cxi_rx_end_untold(r);
+	n += r->lost_cnt ? cxi_rx_tell_lost(r) : 0;
 	for (int kind = 0; kind < 2; kind++) {
 		if (!r->buf_short[kind])
 			continue;

@@ -18,7 +18,8 @@
  * and the posted one ends with the last of them.
  */
 
-enum cxi_rx_state { RX_HW, RX_SW, RX_TAKEN, RX_UNLINKING, RX_RESTING };
+/* RX_REPLAY: its entry was refused, and it waits to be posted again (cxi_fc.c) */
+enum cxi_rx_state { RX_HW, RX_SW, RX_TAKEN, RX_UNLINKING, RX_RESTING, RX_REPLAY };
 
 /* What most receives write when they are posted is in two lines, what they read when they end in the first. */
 struct cxi_rx {
@@ -51,7 +52,7 @@ struct cxi_rx {
 	uint32_t got;		  /* bytes that are in the buffer */
 	size_t end;		  /* multi-receive: what @used is when all has been told of; SIZE_MAX: not known yet */
 	uint32_t lost;		  /* multi-receive: of @parts, those of which nothing but the adapter's Get is left */
-	uint8_t rc;		  /* of a failed part */
+	uint8_t rc;		  /* of a failed part; of a multi-receive, @canceled, why it ends */
 	bool needs_get, needs_zbp, needs_done;
 	uint64_t get_from; /* software's Get: where in the source, and how much */
 	uint32_t get_len;
@@ -182,9 +183,13 @@ static inline bool cxi_wants_notice(const struct cxi_rxc *r, const struct cassin
 }
 /**
  * cxi_rx_lose() - There is no memory to remember the message @msg by, which is said; its bytes are released if it
- * @is_late. Its sender, who might wait for ever, is told as if it had been taken.
+ * @is_late. Its sender, who might wait for ever, is told as if it had been taken, later if the queue is full.
+ * cxi_rx_tell_lost() - Try again. Return: how many were told.
+ * cxi_rx_lost_forget() - Of senders to endpoints that have closed nobody can be told.
  */
 void cxi_rx_lose(struct cxi_rxc *r, const struct cassini_event *msg, bool is_late);
+int cxi_rx_tell_lost(struct cxi_rxc *r);
+void cxi_rx_lost_forget(struct cxi_rxc *r);
 
 /* --- cxi_ux.c: buffers and software's lists --- */
 /**
@@ -233,6 +238,8 @@ void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc);
 void cxi_fc_append_later(struct cxi_rx *rx);
 /** cxi_fc_replay() - A receive is to be posted: those that were refused come first. Return: true: not all could yet. */
 bool cxi_fc_replay(struct cxi_rxc *r);
+/** cxi_fc_unreplay() - @rx, which is RX_REPLAY, waits no more. */
+void cxi_fc_unreplay(struct cxi_rx *rx);
 /** cxi_append_refused() - Did the append that has just returned end with a LINK event that refuses it? */
 bool cxi_append_refused(const struct cxi_rx *rx);
 /** cxi_fc_hold_message() - Software-managed message of @ev that must wait until older ones are onloaded. True: kept. */

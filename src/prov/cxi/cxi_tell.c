@@ -69,19 +69,50 @@ static int fetch_nothing(struct cxi_rxc *r, const struct cassini_event *msg)
 	return cxi_cps_post(&r->cps, r->cmdq, &cmd);
 }
 
+static int tell_lost(struct cxi_rxc *r, const struct cassini_event *msg)
+{
+	return msg->rendezvous ? fetch_nothing(r, msg) : notice(r, msg, false);
+}
+
 void cxi_rx_lose(struct cxi_rxc *r, const struct cassini_event *msg, bool is_late)
 {
-	int ret = 0;
-
 	LOG_WARN("out of memory: a message of %u bytes is lost", msg->rlength);
 	if (is_late)
 		cxi_buf_release(r, msg->start, msg->mlength);
 	if (r->closing || !cxi_rx_portal(r, msg->dom))
 		return;
-	if (msg->rendezvous && !msg->get_issued)
-		ret = fetch_nothing(r, msg);
-	else if (cxi_wants_notice(r, msg, is_late))
-		ret = notice(r, msg, false);
-	if (ret)
-		LOG_WARN("its sender is not told: %s", strerror(-ret));
+	if (msg->rendezvous ? msg->get_issued : !cxi_wants_notice(r, msg, is_late))
+		return;
+	if (r->lost_cnt == ARRAY_SIZE(r->lost))
+		LOG_WARN("its sender is not told: %u others wait for that", r->lost_cnt);
+	else
+		r->lost[r->lost_cnt++] = *msg;
+	cxi_rx_tell_lost(r);
+}
+
+int cxi_rx_tell_lost(struct cxi_rxc *r)
+{
+	uint32_t n = 0;
+	int ret = 0;
+
+	for (; n < r->lost_cnt; n++) {
+		ret = tell_lost(r, &r->lost[n]);
+		if (ret == -FI_EAGAIN || ret == -FI_ENOMEM)
+			break;
+		if (ret)
+			LOG_WARN("the sender of a lost message is not told: %s", strerror(-ret));
+	}
+	r->lost_cnt -= n;
+	memmove(r->lost, r->lost + n, r->lost_cnt * sizeof(*r->lost));
+	return (int)n;
+}
+
+void cxi_rx_lost_forget(struct cxi_rxc *r)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < r->lost_cnt; i++)
+		if (cxi_rx_portal(r, r->lost[i].dom))
+			r->lost[kept++] = r->lost[i];
+	r->lost_cnt = kept;
 }

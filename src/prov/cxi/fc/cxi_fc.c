@@ -163,7 +163,16 @@ static void replay_add(struct cxi_rxc *r, struct fc *f, struct cxi_rx *rx, bool 
 		TAILQ_INSERT_HEAD(&f->replay, rx, wait);
 	else
 		TAILQ_INSERT_TAIL(&f->replay, rx, wait);
+	rx->state = RX_REPLAY;
 	replay_note(r, f);
+}
+
+void cxi_fc_unreplay(struct cxi_rx *rx)
+{
+	struct fc *f = rx->rxc->fc;
+
+	TAILQ_REMOVE(&f->replay, rx, wait);
+	replay_note(rx->rxc, f);
 }
 
 /* As far as they go now. */
@@ -180,8 +189,10 @@ static void replay_to_adapter(struct cxi_rxc *r, struct fc *f)
 				continue;
 			TAILQ_INSERT_HEAD(&f->replay, rx, wait);
 		}
-		if (cxi_rx_append(rx))
+		if (cxi_rx_append(rx)) {
+			rx->state = RX_REPLAY;
 			return; /* the event queue is full; the timer goes on */
+		}
 		TAILQ_REMOVE(&f->replay, rx, wait);
 		if (cxi_append_refused(rx)) {
 			f->refused = rx;
@@ -496,7 +507,9 @@ bool cxi_append_refused(const struct cxi_rx *rx)
 static void give_up(struct cxi_rx *rx, uint8_t rc)
 {
 	LOG_WARN("LE exhaustion in flow control: a receive ends with an error; FI_CXI_RX_MATCH_MODE=hybrid avoids it");
-	if (rx->multi && rx->parts) { /* messages that software gave it are under way */
+	if (rx->multi && rx->parts) { /* messages that software gave it are under way, and end first */
+		rx->canceled = true;
+		rx->rc = rc;
 		cxi_rx_release(rx);
 		return;
 	}
