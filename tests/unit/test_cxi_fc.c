@@ -450,12 +450,12 @@ static void gone__killed_before_it_tells(void **state)
 		_exit(1);
 	}
 	world_open(&w, "hardware", false);
-	side_open(&w, &c);
 	assert_int_equal(fi_getname(&w.b.e.ep->fid, &to, &len), 0);
 	assert_int_equal(write(fd[1], &to, sizeof(to)), sizeof(to));
 	await_disabled(&w);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	side_open(&w, &c); /* which removes the files that the other one has left */
 	another_is_heard(&w, &c);
 	side_close(&c);
 	world_close(&w);
