@@ -476,6 +476,30 @@ static void efa_nobody(struct ct *c)
 }
 
 /*
+ * The address that fi_getinfo() gives is the adapter's, without a queue pair: the adapter says at once that there is
+ * none of that number, with whatever lies between, and does not look for it until it counts as dead.
+ */
+static void efa_no_qp(struct ct *c)
+{
+	struct fi_cq_err_entry e = {0};
+	struct fi_cq_tagged_entry t;
+	uint8_t mem[8] = {0};
+	fi_addr_t to;
+	ssize_t ret;
+
+	ct_open(c);
+	RET(1, fi_av_insert(c->av, c->info->src_addr, 1, &to, 0, NULL));
+	while (ct_again(c, fi_send(c->ep, mem, sizeof(mem), NULL, to, &c->ctx[0])))
+		;
+	while ((ret = fi_cq_read(c->txcq, &t, 1)) == -FI_EAGAIN)
+		;
+	RET(-FI_EAVAIL, ret);
+	RET(1, fi_cq_readerr(c->txcq, &e, 0));
+	CHECK(e.err == FI_ENOTCONN && e.prov_errno == 9, "error %d, %d", e.err, e.prov_errno);
+	ct_close(c);
+}
+
+/*
  * Of a peer that went before it was met no handshake comes. What waits for one fails in the queue; what has no
  * completion is refused by the call, which would say -FI_EAGAIN for ever.
  */
@@ -585,6 +609,7 @@ const struct ct_test efa_tests[] = {
 	 NET "FI_EFA_RECVWIN_SIZE=2 SOFTFABRIC_NET=reorder=20%;delay=50us", "efa"},
 	{"efa_no_host", efa_no_host, FI_MSG, 0, 0, NULL, NULL, "efa"},
 	{"efa_nobody", efa_nobody, FI_MSG, 0, CT_SOLO, NULL, NULL, "efa"},
+	{"efa_no_qp", efa_no_qp, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL, NULL, "efa"},
 	{"efa_inject_gone", efa_inject_gone, ALL4, 0, CT_SOLO, NULL, NULL, "efa"},
 	{"efa_desc_closed", efa_desc_closed, ALL4, 0, CT_NO_ONE, NULL, NULL, "efa"},
 	{"efa_close_receiving", efa_close_receiving, ALL4, 0, CT_SOLO | CT_ANY_PATH, NULL, NONE, "efa"},

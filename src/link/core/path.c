@@ -214,8 +214,9 @@ int port_choose_path(struct link_peer *peer)
 				 link_addr_text(&peer->addr, text), strerror(-rc),
 				 p->net_off ? "" : ", using UDP");
 	}
-	if (!n->lossless || !p->net_off)
+	if ((!n->lossless || !p->net_off) && (peer->addr.port || p->cls == LINK_RAW))
 		return 0;
+	/* port 0 is nobody's, which no host would tell us: the kernel sends nothing there */
 	rc = rc == -ENOENT ? -ECONNREFUSED : -EHOSTUNREACH;
 	peer_end(peer, rc); /* the caller learns it, on_gone would say it twice */
 	return rc;
