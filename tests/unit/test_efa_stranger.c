@@ -400,6 +400,51 @@ static void ids__begin_again(void **state)
 	(void)state;
 }
 
+/*
+ * Of a message in several packets, for which no receive waits, only the first finds memory: the receive that matches it
+ * later ends with an error, for the rest does not come again.
+ */
+static void kept__in_part(void **state)
+{
+	static char text[32 << 10], got[sizeof(text)];
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+	union { /* what the version asked for has, and more than an old header knows */
+		struct fi_cq_err_entry e;
+		char room[128];
+	} err = {0};
+	struct fi_cq_tagged_entry e;
+	struct slab *held;
+	ssize_t ret;
+	struct rig r;
+
+	(void)state;
+	rig_open(&r);
+	held = &inner(&r.s[0])->held_large;
+	assert_int_equal(slab_reserve(held, 1), 0);
+	held->max = held->cap;
+	while (slab_used(held) + 1 < held->max)
+		assert_non_null(slab_get(held));
+	while (fi_tsend(r.sender.ep, text, sizeof(text), NULL, r.to[0], 7, NULL) == -FI_EAGAIN)
+		drive(&r);
+	while (fi_cq_read(r.sender.cq, &e, 1) == -FI_EAGAIN) {
+		assert_true(clk_now_ns(NULL) < until);
+		drive(&r);
+	}
+	while (mt_unexp_cnt(&inner(&r.s[0])->srx.unexp[1]) < 1) {
+		assert_true(clk_now_ns(NULL) < until);
+		drive(&r);
+	}
+	drive(&r);
+	assert_int_equal(fi_trecv(r.s[0].ep, got, sizeof(got), NULL, FI_ADDR_UNSPEC, 7, 0, NULL), 0);
+	while ((ret = fi_cq_read(r.s[0].cq, &e, 1)) == -FI_EAGAIN)
+		assert_true(clk_now_ns(NULL) < until);
+	assert_int_equal(ret, -FI_EAVAIL);
+	assert_int_equal(fi_cq_readerr(r.s[0].cq, &err.e, 0), 1);
+	assert_int_equal(err.e.err, FI_ECONNABORTED);
+	assert_int_equal(err.e.tag, 7);
+	rig_close(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -409,6 +454,7 @@ int main(void)
 		cmocka_unit_test(past__of_many),
 		cmocka_unit_test(ids__begin_again),
 		cmocka_unit_test(shared__from_2_2_on),
+		cmocka_unit_test(kept__in_part),
 	};
 
 	g_prov = fi_prov_ini();

@@ -587,7 +587,7 @@ static void on_more(struct efa_rx *rx, const struct efa_hdr *h, const struct vie
 		rx->ep->stats.drop[EFA_DROP_LENGTH]++;
 	} else if (!rx->matched) {
 		rx->held_len += len;
-		hold(rx, h, data);
+		rx->failed |= !hold(rx, h, data); /* the receive that will match it must not wait for these bytes */
 	} else if (efa_rx_bytes(rx, h->seg_off, data, payload_off)) {
 		efa_rx_check(rx);
 	}
