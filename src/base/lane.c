@@ -112,9 +112,31 @@ void *lane_reserve_turn(struct lane_tx *tx, uint32_t nslots)
 	tx->lap = (uint64_t)lane_lap_tag(tx->pos, tx->lap_shift) << LANE_LAP_SHIFT;
 	if (skip || nslots > tx->avail)
 		return NULL;
-	undo_abandoned(tx, nslots);
-	tx->resv = nslots;
 	return tx->slots + (size_t)(tx->pos & tx->mask) * LANE_SLOT + LANE_WORD0;
+}
+
+void *lane_reserve(struct lane_tx *tx, uint32_t bytes)
+{
+	void *slot = lane_reserve_seen(tx, bytes);
+
+	if (!slot) {
+		lane_acked(tx);
+		slot = lane_reserve_seen(tx, bytes);
+	}
+	if (slot) {
+		undo_abandoned(tx, lane_nslots(bytes));
+		tx->resv = lane_nslots(bytes);
+	}
+	return slot;
+}
+
+void lane_commit(struct lane_tx *tx, uint64_t user40)
+{
+	uint32_t nslots = tx->resv;
+
+	tx->resv = 0;
+	lane_commit_at(tx, (uint8_t *)lane_word0(tx->slots, tx->pos & tx->mask) + LANE_WORD0, nslots,
+		       user40 & LANE_W_USER);
 }
 
 /*

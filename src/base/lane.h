@@ -80,7 +80,7 @@ struct lane_tx {
 	uint32_t head_seen; /* last believed value of *@head */
 	uint64_t lap;	    /* tag of the lap in which @avail slots are, in place for a header */
 	uint32_t avail;	    /* slots at @pos known to be free and contiguous */
-	uint32_t resv;	    /* slots from @pos that may hold bytes of an uncommitted message */
+	uint32_t resv;	    /* of lane_reserve(): slots from @pos that may hold bytes of an uncommitted message */
 };
 
 /* Consumer's private half. Locking: none, one thread at a time. */
@@ -166,16 +166,16 @@ static inline uint32_t lane_nslots(uint32_t bytes)
 
 /**
  * lane_reserve_seen() - lane_reserve() in what is known to be free, as far as @tx->head_seen says: for producers that
- * need what the consumer has released a while longer and move that on by themselves.
+ * need what the consumer has released a while longer and move that on by themselves. What they do not commit they
+ * have not written to, beyond its first slot, which the next header begins: nothing is remembered of it.
  */
 static inline void *lane_reserve_seen(struct lane_tx *tx, uint32_t bytes)
 {
 	uint32_t nslots = lane_nslots(bytes);
 
 	assert(bytes <= LANE_MSG_MAX);
-	if (unlikely(nslots > tx->avail || tx->resv))
+	if (unlikely(nslots > tx->avail))
 		return lane_reserve_turn(tx, nslots);
-	tx->resv = nslots;
 	return tx->slots + (size_t)(tx->pos & tx->mask) * LANE_SLOT + LANE_WORD0;
 }
 
@@ -185,37 +185,25 @@ static inline void *lane_reserve_seen(struct lane_tx *tx, uint32_t bytes)
  * Return: at least @bytes writable bytes, 8-byte aligned, contiguous; NULL when there is no room
  * now.
  */
-static inline void *lane_reserve(struct lane_tx *tx, uint32_t bytes)
-{
-	void *slot = lane_reserve_seen(tx, bytes);
-
-	if (likely(slot))
-		return slot;
-	lane_acked(tx);
-	return lane_reserve_seen(tx, bytes);
-}
+void *lane_reserve(struct lane_tx *tx, uint32_t bytes);
 
 /**
- * lane_commit_at() - Publish what was last reserved, @nslots slots at @slot, with @user40, of 40 bits, beside it.
+ * lane_commit_at() - Publish what lane_reserve_seen() has given, @nslots slots at @slot, with @user40, of 40 bits,
+ * beside it.
  */
 static inline void lane_commit_at(struct lane_tx *tx, void *slot, uint32_t nslots, uint64_t user40)
 {
-	assert(nslots && nslots == tx->resv && !(user40 & ~LANE_W_USER) &&
+	assert(nslots && nslots <= tx->avail && !(user40 & ~LANE_W_USER) &&
 	       tx->lap == (uint64_t)lane_lap_tag(tx->pos, tx->lap_shift) << LANE_LAP_SHIFT);
 	/* release: payload before header; pairs with the acquire in lane_peek() */
 	atomic_store_explicit((_Atomic uint64_t *)slot - 1, tx->lap | (uint64_t)nslots << LANE_NSLOTS_SHIFT | user40,
 			      memory_order_release);
 	tx->pos += nslots;
 	tx->avail -= nslots;
-	tx->resv = 0;
 }
 
-/** lane_commit() - Publish what was last reserved, with the low 40 bits of @user40 beside it. */
-static inline void lane_commit(struct lane_tx *tx, uint64_t user40)
-{
-	lane_commit_at(tx, (uint8_t *)lane_word0(tx->slots, tx->pos & tx->mask) + LANE_WORD0, tx->resv,
-		       user40 & LANE_W_USER);
-}
+/** lane_commit() - Publish what lane_reserve() has given, with the low 40 bits of @user40 beside it. */
+void lane_commit(struct lane_tx *tx, uint64_t user40);
 
 /**
  * lane_fetch_ahead() - Begin to fetch, for writing, @nslots lines (at least 1), @ahead slots behind the last message.

@@ -45,23 +45,24 @@ static inline void ring_if_wanted(struct shm_peer *sp)
  * waits for its line, and the lock of the next call for the writes. Not for what goes to and fro: there the peer
  * watches these lines, and would lose them.
  */
-static inline void published(struct shm_peer *sp, uint32_t nslots, uint32_t ahead)
+static inline void row_fetch(struct shm_peer *sp, uint32_t nslots, uint32_t ahead)
 {
 	if (sp->tx.pos - sp->acked > ROW_SLOTS)
 		lane_fetch_ahead(&sp->tx, ahead, nslots);
-	ring_if_wanted(sp);
 }
 
 /*
- * The same of one whose @len bytes are in the lane. A line is longer on its way than a short frame takes, so several
- * are asked for at once; pairs of lines, which some processors fetch together, are not torn
+ * A frame whose bytes are in its @nslots slots has been published. A line is longer on its way than a short frame
+ * takes, so several are asked for at once; pairs of lines, which some processors fetch together, are not torn
  * (doc/measurements.md#same-host).
  */
-static inline void published_here(struct shm_peer *sp, size_t len)
+static inline void published_here(struct shm_peer *sp, uint32_t nslots)
 {
-	uint32_t nslots = lane_nslots((uint32_t)len);
-
-	published(sp, nslots, likely(nslots == 1) ? 4 : nslots == 2 ? 2 : 0);
+	if (likely(nslots == 1))
+		row_fetch(sp, 1, 4);
+	else
+		row_fetch(sp, nslots, nslots == 2 ? 2 : 0);
+	ring_if_wanted(sp);
 }
 
 /*
@@ -70,7 +71,8 @@ static inline void published_here(struct shm_peer *sp, size_t len)
  */
 static void published_staged(struct shm_peer *sp, size_t len)
 {
-	published(sp, 1, 0);
+	row_fetch(sp, 1, 0);
+	ring_if_wanted(sp);
 	if (len < copy_string_min())
 		stage_fetch_next(&sp->s->stage, len);
 }
@@ -256,7 +258,7 @@ static __attribute__((noinline)) struct shm_pend *own_run_commit(struct shm_peer
 	uint8_t *slot = (uint8_t *)lane_word0(sp->tx.slots, sp->tx.pos & sp->tx.mask) + LANE_WORD0;
 	struct shm_pend *e = run_end(sp, slot, len, kind, cookie);
 
-	lane_commit(&sp->tx, user_word(sp, fmt + 1, 0, cookie));
+	lane_commit_at(&sp->tx, slot, 1, user_word(sp, fmt + 1, 0, cookie));
 	published_staged(sp, len);
 	return e;
 }
@@ -265,14 +267,16 @@ static __attribute__((noinline)) struct shm_pend *own_run_commit(struct shm_peer
 static inline void own_commit(struct shm_peer *sp, uint8_t *frame, size_t len, enum link_kind kind, enum shm_fmt fmt,
 			      void *cookie)
 {
+	uint32_t nslots = lane_nslots((uint32_t)len);
+
 	if (unlikely(len > SHM_INLINE_MAX)) {
 		own_run_commit(sp, len, (uint8_t)kind, fmt, cookie);
 		return;
 	}
 	if (cookie)
 		pend_push(sp, (uint8_t)kind, cookie);
-	lane_commit_at(&sp->tx, frame, lane_nslots((uint32_t)len), user_word(sp, fmt, (uint32_t)len, cookie));
-	published_here(sp, len);
+	lane_commit_at(&sp->tx, frame, nslots, user_word(sp, fmt, (uint32_t)len, cookie));
+	published_here(sp, nslots);
 }
 
 /* gather(), and put_frame(). */
@@ -449,7 +453,7 @@ inline __attribute__((always_inline)) uint8_t *shm_begin(struct shm_peer *sp, si
 inline __attribute__((always_inline)) void shm_commit(struct shm_peer *sp, uint8_t *frame, size_t len, bool is_raw,
 						      void *cookie, uint64_t tag)
 {
-	uint32_t code = sp->pend_tail % SHM_PEND_CNT;
+	uint32_t code = sp->pend_tail % SHM_PEND_CNT, nslots = lane_nslots((uint32_t)len);
 	struct shm_pend *e = &sp->pend[code];
 
 	if (is_raw || cookie) { /* nobody wants to know, or its owner still has the bytes */
@@ -470,10 +474,10 @@ inline __attribute__((always_inline)) void shm_commit(struct shm_peer *sp, uint8
 	sp->s->outstanding++;
 	if (unlikely(!sp->is_busy))
 		shm_busy_add(sp);
-	lane_commit_at(&sp->tx, frame, lane_nslots((uint32_t)len),
+	lane_commit_at(&sp->tx, frame, nslots,
 		       SHM_U_WANT | (uint64_t)code << SHM_U_CODE_SHIFT | (uint64_t)SHM_FMT_NIC << SHM_U_FMT_SHIFT |
 			       (uint64_t)len << SHM_U_LEN_SHIFT | ack_bits(sp));
-	published_here(sp, len);
+	published_here(sp, nslots);
 }
 
 int shm_send_dgram(struct shm_peer *sp, const struct iovec *iov, int iov_cnt)
