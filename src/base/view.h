@@ -19,6 +19,15 @@ struct view {
 	struct view_seg seg[VIEW_SEG_MAX];
 };
 
+/** view_set() - @v shows @len bytes at @p; its other pieces, which nobody looks at, are not worth the zeroing. */
+static inline void view_set(struct view *v, const void *p, uint32_t len)
+{
+	v->len = len;
+	v->seg_cnt = 1;
+	v->seg[0].p = p;
+	v->seg[0].len = len;
+}
+
 static inline struct view view_of(const void *p, uint32_t len)
 {
 	return (struct view){.len = len, .seg_cnt = 1, .seg = {{p, len}}};

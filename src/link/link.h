@@ -66,10 +66,11 @@ enum link_class {
 /* What a port tells its owner. All called with the node's lock held; none may close the port. */
 struct link_ops {
 	/*
-	 * A frame of @peer arrived; @frame is borrowed for this call. Return 0 when taken; 1..LINK_NAK_MAX refuses it
-	 * and becomes the status of the sender's on_sent (RAW: only counted).
+	 * A frame of @peer arrived: @len bytes at @frame, borrowed for this call; a peer of this host may write them
+	 * meanwhile. Return 0 when taken; 1..LINK_NAK_MAX refuses it and becomes the status of the sender's on_sent
+	 * (RAW: only counted).
 	 */
-	int (*on_frame)(void *ctx, struct link_peer *peer, const struct view *frame);
+	int (*on_frame)(void *ctx, struct link_peer *peer, const uint8_t *frame, uint32_t len);
 	/*
 	 * A frame given to link_send() with a cookie has ended. @status: 0 the peer's owner took it; > 0 the peer's
 	 * refusal code; -ECONNREFUSED nobody listens there (closed port, or its owner exited); -EHOSTUNREACH never

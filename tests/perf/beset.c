@@ -162,9 +162,9 @@ struct side {
 	uint8_t mem[READ_LEN];
 };
 
-static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+static int on_frame(void *ctx, struct link_peer *peer, const uint8_t *frame, uint32_t len)
 {
-	(void)ctx, (void)peer, (void)frame;
+	(void)ctx, (void)peer, (void)frame, (void)len;
 	return 0;
 }
 

@@ -29,7 +29,7 @@ static struct board *board;
 static struct link_room room;
 static int done, bad;
 
-static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+static int on_frame(void *ctx, struct link_peer *peer, const uint8_t *frame, uint32_t len)
 {
 	return 0;
 }

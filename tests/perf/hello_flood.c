@@ -29,9 +29,9 @@ struct newcomer {
 	bool has_ended;
 };
 
-static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+static int on_frame(void *ctx, struct link_peer *peer, const uint8_t *frame, uint32_t len)
 {
-	(void)ctx, (void)peer, (void)frame;
+	(void)ctx, (void)peer, (void)frame, (void)len;
 	return 0;
 }
 

@@ -199,14 +199,13 @@ struct cassini_pkt_in tf_pkt(enum cassini_pkt_op op, uint64_t bits, uint32_t len
 
 int tf_send(const struct cassini_pkt_in *pkt, const void *data)
 {
-	/* one piece, as the door leaves it, also of no bytes */
-	struct view v = view_of(pkt->payload_len ? data : "", pkt->payload_len);
+	const uint8_t *frame = pkt->payload_len ? data : ""; /* tf_pkt() has no header */
 	struct cassini_peer *from = pkt->initiator == TF_PEER ? &g_tf.peer : &g_tf.other;
-	bool is_plain = pkt->op == CASSINI_PKT_PUT && !pkt->flags && v.seg_cnt == 1;
+	bool is_plain = pkt->op == CASSINI_PKT_PUT && !pkt->flags;
 	struct cassini_le *le = is_plain ? cassini_tgt_entry(&g_tf.dom, pkt) : NULL;
 
 	/* by the row of the door that it would come by */
-	return le ? cassini_tgt_put(&g_tf.dom, from, le, pkt, &v) : cassini_tgt_frame(&g_tf.dom, from, pkt, &v);
+	return le ? cassini_tgt_put(&g_tf.dom, from, le, pkt, frame) : cassini_tgt_frame(&g_tf.dom, from, pkt, frame);
 }
 
 int tf_put(uint64_t bits, const void *data, uint32_t len)

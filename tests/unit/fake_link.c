@@ -435,25 +435,13 @@ bool link_is_armed(const struct link_port *p)
 
 /* --- frames --- */
 
-static struct view cut(const uint8_t *buf, size_t len)
-{
-	struct view v = {.len = (uint32_t)len};
-	size_t step =
-		g_fake.seg_len ? MAX((size_t)g_fake.seg_len, DIV_ROUND_UP(len, VIEW_SEG_MAX)) : len;
-
-	for (size_t off = 0; off < len; off += step)
-		v.seg[v.seg_cnt++] = (struct view_seg){buf + off, (uint32_t)MIN(step, len - off)};
-	return v;
-}
-
 static int show(struct link_port *to, const struct link_addr *from, const uint8_t *buf, size_t len)
 {
 	struct link_peer *peer = peer_of(to, from);
-	struct view v = cut(buf, len);
 	int rc;
 
 	to->stats.rx_frames++;
-	rc = to->ops->on_frame(to->ctx, peer, &v);
+	rc = to->ops->on_frame(to->ctx, peer, buf, (uint32_t)len);
 	link_peer_put(peer);
 	must(rc >= 0 && rc <= LINK_NAK_MAX);
 	return rc;

@@ -24,7 +24,6 @@ struct fake_ctl {
 	bool hold;	  /* nothing moves */
 	bool is_sync;	  /* verdict orders and bulk copies end before link_send() or link_bulk()
 			     returns */
-	uint32_t seg_len; /* frames are shown in pieces of this many bytes; 0 = whole */
 	int port_rc, region_rc, peer_rc, node_rc, ip_rc,
 		room_rc, connect_rc; /* != 0: what these calls answer */
 	bool is_remote;	 /* peers are not local */

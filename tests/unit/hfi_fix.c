@@ -121,7 +121,7 @@ struct hfi_stats stats_now(void)
 	return st;
 }
 
-struct link_port *pair_port(int (*on_frame)(void *ctx, struct link_peer *peer, const struct view *frame))
+struct link_port *pair_port(int (*on_frame)(void *ctx, struct link_peer *peer, const uint8_t *frame, uint32_t len))
 {
 	static struct link_ops ops;
 	struct link_port_attr attr = {.node = g_fix.hfi->node, .port = g_fix.from.port, .nonce = 1, .cls = LINK_RAW,

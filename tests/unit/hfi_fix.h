@@ -54,6 +54,6 @@ struct hfi_hdr pkt_from(uint32_t psn, size_t len);
 void put(const struct hfi_hdr *h, const void *data, size_t len, bool is_polled);
 struct hfi_stats stats_now(void);
 /** pair_port() - A port at the peer's address: what we send goes there. @on_frame: its handler. */
-struct link_port *pair_port(int (*on_frame)(void *ctx, struct link_peer *peer, const struct view *frame));
+struct link_port *pair_port(int (*on_frame)(void *ctx, struct link_peer *peer, const uint8_t *frame, uint32_t len));
 
 #endif

@@ -338,14 +338,13 @@ int rel_send(struct rel *r, struct link_peer *peer, enum link_kind kind, const v
 void rel_input(struct rel *r, const struct link_addr *src, const void *buf, size_t len,
 		    uint64_t now_ns)
 {
-	struct view v = view_of(buf, (uint32_t)len);
 	struct link_peer *peer = port_peer_in(r->p, src);
 
 	(void)now_ns;
 	fake.rel_inputs++;
 	fake.last_src = *src;
 	if (peer)
-		port_deliver(r->p, peer, LINK_K_NIC, &v);
+		port_deliver(r->p, peer, LINK_K_NIC, buf, (uint32_t)len);
 }
 
 void rel_error(struct rel *r, const struct link_addr *dst, const struct carrier_error *e, uint64_t now_ns)

@@ -22,9 +22,9 @@ static int last_status, frame_answer;
 static void *last_cookie;
 static char last_warn[512];
 
-static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+static int on_frame(void *ctx, struct link_peer *peer, const uint8_t *frame, uint32_t len)
 {
-	(void)ctx, (void)peer, (void)frame;
+	(void)ctx, (void)peer, (void)frame, (void)len;
 	frames++;
 	return frame_answer;
 }

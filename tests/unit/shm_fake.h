@@ -74,12 +74,13 @@ struct link_peer *port_peer_find(struct link_port *p, const struct link_addr *ad
 }
 
 static int fake_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind,
-		 const struct view *frame)
+			const uint8_t *frame, uint32_t len)
 {
 	struct fake *f = fake_of(p);
+	struct view v = view_of(frame, len);
 
 	f->rx_cnt++;
-	return f->on_frame ? f->on_frame(f, peer, kind, frame) : 0;
+	return f->on_frame ? f->on_frame(f, peer, kind, &v) : 0;
 }
 
 static void fake_sent(struct link_port *p, enum link_kind kind, void *cookie, int status)
@@ -117,10 +118,10 @@ static void fake_dead(struct link_peer *peer, int status)
 		shm_peer_detach(sp);
 }
 
-static int fake_on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+static int fake_on_frame(void *ctx, struct link_peer *peer, const uint8_t *frame, uint32_t len)
 {
 	(void)ctx;
-	return fake_deliver(peer->port, peer, LINK_K_NIC, frame);
+	return fake_deliver(peer->port, peer, LINK_K_NIC, frame, len);
 }
 
 static void fake_dgram(struct link_port *p, const struct link_addr *src, const void *buf, size_t len)

@@ -43,9 +43,9 @@ static uint64_t owner_deadline;
 static _Atomic uint32_t flood_left, passes; /* passes that find something, whatever came; and those that were */
 static int sock;
 
-static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+static int on_frame(void *ctx, struct link_peer *peer, const uint8_t *frame, uint32_t len)
 {
-	(void)ctx, (void)peer, (void)frame;
+	(void)ctx, (void)peer, (void)frame, (void)len;
 	frames++;
 	return 0;
 }

@@ -39,7 +39,7 @@ struct done {
 
 static pid_t target;
 
-static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+static int on_frame(void *ctx, struct link_peer *peer, const uint8_t *frame, uint32_t len)
 {
 	return 0;
 }

@@ -29,9 +29,8 @@ static int ask(enum cassini_pkt_op op, uint32_t handle)
 					   .initiator = g_w.a.dom->match_id,
 					   .request_len = op == CASSINI_PKT_GET ? LEN : 8, .handle = handle,
 					   .amo = {CASSINI_AMO_SUM, CASSINI_T_U64, 0, {1, 0}, {0, 0}}};
-	const struct view none = {0};
 
-	return cassini_tgt_frame(g_w.b.dom, only_peer(g_w.b.dom), &pkt, &none);
+	return cassini_tgt_frame(g_w.b.dom, only_peer(g_w.b.dom), &pkt, NULL);
 }
 
 static void meet(void)

@@ -49,11 +49,12 @@ static void on_log(enum log_level lvl, const char *func, int line, const char *m
 	snprintf(g_log, sizeof(g_log), "%s", msg);
 }
 
-static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+static int on_frame(void *ctx, struct link_peer *peer, const uint8_t *frame, uint32_t len)
 {
 	(void)ctx;
 	(void)peer;
 	(void)frame;
+	(void)len;
 	return 0;
 }
 

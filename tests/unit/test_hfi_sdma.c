@@ -12,11 +12,13 @@ static struct {
 } got[2 * HFI_SDMA_PKTS];
 static unsigned got_cnt;
 
-static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+static int on_frame(void *ctx, struct link_peer *peer, const uint8_t *frame, uint32_t len)
 {
-	view_copy(frame, 0, &got[got_cnt].hdr, sizeof(struct hfi_hdr));
-	got[got_cnt].len = frame->len - (uint32_t)sizeof(struct hfi_hdr);
-	view_copy(frame, sizeof(struct hfi_hdr), got[got_cnt].data, FRAG);
+	struct view v = view_of(frame, len);
+
+	view_copy(&v, 0, &got[got_cnt].hdr, sizeof(struct hfi_hdr));
+	got[got_cnt].len = len - (uint32_t)sizeof(struct hfi_hdr);
+	view_copy(&v, sizeof(struct hfi_hdr), got[got_cnt].data, FRAG);
 	got_cnt++;
 	return 0;
 }

@@ -11,11 +11,13 @@ static struct {
 	unsigned cnt;
 } got;
 
-static int on_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+static int on_frame(void *ctx, struct link_peer *peer, const uint8_t *frame, uint32_t len)
 {
-	view_copy(frame, 0, &got.hdr, sizeof(got.hdr));
-	got.len = frame->len - hfi_hdr_len(&got.hdr);
-	view_copy(frame, hfi_hdr_len(&got.hdr), got.data, sizeof(got.data));
+	struct view v = view_of(frame, len);
+
+	view_copy(&v, 0, &got.hdr, sizeof(got.hdr));
+	got.len = len - hfi_hdr_len(&got.hdr);
+	view_copy(&v, hfi_hdr_len(&got.hdr), got.data, sizeof(got.data));
 	got.cnt++;
 	return 0;
 }

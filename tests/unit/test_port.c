@@ -231,16 +231,16 @@ static void deliver__by_kind(void **state)
 {
 	struct link_addr a = addr4(LOOP, 1000, 1);
 	struct link_peer *peer = peer_get(&a);
-	struct view v = view_of("hello", 5);
+	const uint8_t *hello = (const uint8_t *)"hello";
 
 	(void)state;
 	frame_answer = 9;
-	assert_int_equal(port_deliver(port, peer, LINK_K_NIC, &v), 9);
+	assert_int_equal(port_deliver(port, peer, LINK_K_NIC, hello, 5), 9);
 	assert_int_equal(frames, 1);
 	assert_int_equal(port->stats.rx_bytes, 5);
-	assert_int_equal(port_deliver(port, peer, LINK_K_BULK, &v), 0);
+	assert_int_equal(port_deliver(port, peer, LINK_K_BULK, hello, 5), 0);
 	assert_int_equal(fake.bulk_frames, 1);
-	assert_int_equal(port_deliver(port, peer, (enum link_kind)77, &v), 0);
+	assert_int_equal(port_deliver(port, peer, (enum link_kind)77, hello, 5), 0);
 	assert_int_equal(port->stats.drop_malformed, 1);
 	assert_int_equal(frames, 1);
 	port->up->sent(port, LINK_K_NIC, NULL, 0);

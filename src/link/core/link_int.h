@@ -107,7 +107,8 @@ struct link_peer {
 /* What the paths and the bulk service tell the port they work for, which stands above them. */
 struct port_up {
 	/* A whole frame arrived that is not for the port's owner, see port_deliver(). */
-	int (*other)(struct link_port *p, struct link_peer *peer, enum link_kind kind, const struct view *frame);
+	int (*other)(struct link_port *p, struct link_peer *peer, enum link_kind kind, const uint8_t *frame,
+		     uint32_t len);
 	/* A datagram of the reliability module came through shared memory. */
 	void (*dgram)(struct link_port *p, const struct link_addr *src, const void *buf, size_t len);
 	/* A frame with a cookie has ended (status as link_ops.on_sent). */
@@ -194,18 +195,18 @@ struct link_port {
 };
 
 /**
- * port_deliver() - A whole frame arrived. While the port drains frames still go to its owner, which may refuse them.
+ * port_deliver() - A frame arrived. While the port drains frames still go to its owner, which may refuse them.
  * Return: 0 taken, > 0 refusal code for the sender.
  */
 static inline int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind,
-			       const struct view *frame)
+			       const uint8_t *frame, uint32_t len)
 {
 	p->events++;
 	if (unlikely(kind != LINK_K_NIC))
-		return p->up->other(p, peer, kind, frame);
+		return p->up->other(p, peer, kind, frame, len);
 	p->stats.rx_frames++;
-	p->stats.rx_bytes += frame->len;
-	return p->ops->on_frame(p->ctx, peer, frame);
+	p->stats.rx_bytes += len;
+	return p->ops->on_frame(p->ctx, peer, frame, len);
 }
 
 /* --- port_out.c -------------------------------------------------------------------------------------------------- */

@@ -40,10 +40,14 @@ static uint64_t port_now(struct link_port *p)
 
 /* --- in -------------------------------------------------------------------------------------- */
 
-static int other_frame(struct link_port *p, struct link_peer *peer, enum link_kind kind, const struct view *frame)
+static int other_frame(struct link_port *p, struct link_peer *peer, enum link_kind kind, const uint8_t *frame,
+		       uint32_t len)
 {
+	struct view v;
+
+	view_set(&v, frame, len);
 	if (kind == LINK_K_BULK)
-		return bulk_on_frame(p->bulk, peer, frame);
+		return bulk_on_frame(p->bulk, peer, &v);
 	p->stats.drop_malformed++; /* of a kind that only later versions know; taken, so that it is not sent again */
 	return 0;
 }

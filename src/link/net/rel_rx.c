@@ -14,10 +14,9 @@
 static bool deliver(struct rel_peer *rp, uint32_t seq, const struct rel_rec_in *rec, const void *p,
 		    uint32_t len)
 {
-	struct view v = view_of(p, len);
 	uint64_t pair = rp->pair;
 	bool was_busy = rel_busy(rp);
-	int code = port_deliver(rp->r->port, rp->peer, rec->kind, &v);
+	int code = port_deliver(rp->r->port, rp->peer, rec->kind, p, len);
 
 	if (!rp->peer || rp->pair != pair)
 		return false;

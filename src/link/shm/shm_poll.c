@@ -85,14 +85,9 @@ static inline int give_up(struct shm_port *s, struct link_peer *peer, enum link_
 			  uint32_t len)
 {
 	struct link_port *port = s->p;
-	struct view v; /* its unused segments are not worth the zeroing */
 
-	v.len = len;
-	v.seg_cnt = 1;
-	v.seg[0].p = p;
-	v.seg[0].len = len;
 	port->stats.shm_rx_frames++;
-	return port_deliver(port, peer, kind, &v);
+	return port_deliver(port, peer, kind, p, len);
 }
 
 /* Return: false: not now, keep it. */

@@ -361,33 +361,38 @@ static int on_answer(struct cassini_dom *dom, struct cassini_peer *peer, const s
 }
 
 /* The other rows of the door. Apart, so that what the first one has read of the header stays in registers. */
-static __attribute__((noinline)) int rest(struct cassini_dom *dom, struct link_peer *from, const struct view *frame)
+static __attribute__((noinline)) int rest(struct cassini_dom *dom, struct link_peer *from, const uint8_t *bytes,
+					  uint32_t len)
 {
 	struct cassini_peer *peer = NULL;
 	struct cassini_pkt_in pkt;
-	int verdict = check(dom, from, frame, &peer, &pkt);
+	struct view frame;
+	int verdict;
 
+	view_set(&frame, bytes, len);
+	verdict = check(dom, from, &frame, &peer, &pkt);
 	if (verdict)
 		return verdict;
 	peer->has_spoken = true;
-	return cassini_pkt[pkt.op].to_pte ? cassini_tgt_frame(dom, peer, &pkt, frame)
-					  : on_answer(dom, peer, &pkt, frame);
+	return cassini_pkt[pkt.op].to_pte ? cassini_tgt_frame(dom, peer, &pkt, bytes)
+					  : on_answer(dom, peer, &pkt, &frame);
 }
 
 /*
  * link_ops.on_frame: the door. Its first row is what most frames are, a plain Put of a peer that we know, for an entry
  * that asks for nothing else.
  */
-static int on_frame(void *ctx, struct link_peer *from, const struct view *frame)
+static int on_frame(void *ctx, struct link_peer *from, const uint8_t *frame, uint32_t len)
 {
 	struct cassini_peer *peer = link_peer_user(from);
 	struct cassini_dom *dom = ctx;
 	struct cassini_pkt_in pkt;
 	struct cassini_le *le;
 
-	if (unlikely(!peer || peer->link != from || !cassini_put_check(frame, dom->put_word, peer->match_id, &pkt) ||
+	if (unlikely(!peer || peer->link != from ||
+		     !cassini_put_check(frame, len, dom->put_word, peer->match_id, &pkt) ||
 		     !(le = cassini_tgt_entry(dom, &pkt))))
-		return rest(dom, from, frame);
+		return rest(dom, from, frame, len);
 	peer->has_spoken = true;
 	return cassini_tgt_put(dom, peer, le, &pkt, frame);
 }

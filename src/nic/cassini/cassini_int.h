@@ -391,24 +391,23 @@ static inline void cassini_put_write(uint8_t *frame, const struct cassini_cmd *c
 	copy_private(frame + CASSINI_PUT_HDR, cmd->local_addr, cmd->request_len);
 }
 /**
- * cassini_put_check() - The first row of the door: @frame is a Put in one piece and without flags, to @put_word and by
- * initiator @match_id. Its first 16 bytes are all that there is to check then, as one comparison with what they have to
+ * cassini_put_check() - The first row of the door: @frame is a Put without flags, to @put_word and by initiator
+ * @match_id. Its first 16 bytes are all that there is to check then, as one comparison with what they have to
  * be; any pid_idx. Return: it is one, and @out is what cassini_pkt_check() would say of it.
  */
-static inline bool cassini_put_check(const struct view *frame, uint64_t put_word, uint32_t match_id,
+static inline bool cassini_put_check(const uint8_t *frame, uint32_t frame_len, uint64_t put_word, uint32_t match_id,
 				     struct cassini_pkt_in *out)
 {
-	uint32_t len = frame->len - CASSINI_PUT_HDR;
-	const uint8_t *at = frame->seg[0].p;
+	uint32_t len = frame_len - CASSINI_PUT_HDR;
 	uint8_t pid_idx;
 	uint64_t word;
 
-	if (unlikely(frame->seg_cnt != 1 || len > CASSINI_FRAME_DATA))
+	if (unlikely(len > CASSINI_FRAME_DATA))
 		return false;
-	word = cassini_word_read(at, 0);
+	word = cassini_word_read(frame, 0);
 	pid_idx = (uint8_t)(word >> CASSINI_PUT_IDX_SHIFT);
 	if (unlikely((word & ~CASSINI_PUT_NONE) != put_word ||
-		     cassini_word_read(at, 1) != (match_id | (uint64_t)len << 32)))
+		     cassini_word_read(frame, 1) != (match_id | (uint64_t)len << 32)))
 		return false;
 	/* what has been compared is known: the frame may lie in memory that its sender still writes */
 	*out = (struct cassini_pkt_in){
@@ -418,9 +417,9 @@ static inline bool cassini_put_check(const struct view *frame, uint64_t put_word
 		.pid = (uint16_t)(put_word >> CASSINI_PUT_PID_SHIFT),
 		.initiator = match_id,
 		.request_len = len,
-		.remote_offset = cassini_word_read(at, 2),
-		.match_bits = cassini_word_read(at, 3),
-		.header_data = cassini_word_read(at, 4),
+		.remote_offset = cassini_word_read(frame, 2),
+		.match_bits = cassini_word_read(frame, 3),
+		.header_data = cassini_word_read(frame, 4),
 		.payload_len = len,
 		.hdr_len = CASSINI_PUT_HDR,
 	};

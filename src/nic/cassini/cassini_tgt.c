@@ -33,16 +33,16 @@ struct arrival {
 	struct cassini_peer *peer;
 	struct cassini_pte *pte;
 	const struct cassini_pkt_in *pkt;
-	const struct view *frame; /* its payload lies pkt->hdr_len bytes into it */
+	const uint8_t *frame; /* its payload lies pkt->hdr_len bytes into it */
 	struct cassini_hit hit;
 	struct cassini_event *ev;
 	struct cassini_op *source; /* GET of a rendezvous of ours */
 };
 
 /*
- * Some functions get a constant @is_admitted: cassini_tgt_entry() has let it in, as a Put without flags, in one piece,
- * for an entry that takes just one, and is used up by it, of a PTE that asks for nothing else, and has asked all at
- * once what they would ask one by one.
+ * Some functions get a constant @is_admitted: cassini_tgt_entry() has let it in, as a Put without flags, for
+ * an entry that takes just one, and is used up by it, of a PTE that asks for nothing else, and has asked all at once
+ * what they would ask one by one.
  */
 #define FOLDED static inline __attribute__((always_inline))
 
@@ -272,13 +272,11 @@ FOLDED int fail(struct arrival *a, uint8_t rc, bool is_admitted)
  */
 FOLDED bool deposit(struct arrival *a, uint32_t len, bool is_admitted)
 {
-	if (is_admitted && likely(len <= COPY_SMALL_MAX)) {
-		copy_bytes(a->ev->start, a->frame->seg[0].p + a->pkt->hdr_len, len);
-		return true;
-	}
-	if (a->hit.list == CASSINI_PRIORITY)
-		return guard_view(a->frame, a->pkt->hdr_len, a->ev->start, len);
-	view_copy(a->frame, a->pkt->hdr_len, a->ev->start, len);
+	const uint8_t *data = a->frame + a->pkt->hdr_len;
+
+	if (a->hit.list == CASSINI_PRIORITY && !(is_admitted && likely(len <= COPY_SMALL_MAX)))
+		return guard_write(a->ev->start, data, len);
+	copy_bytes(a->ev->start, data, len);
 	return true;
 }
 
@@ -609,7 +607,7 @@ static inline void pkt_count(struct cassini_stats *stats, uint8_t flags)
 }
 
 int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
-		      const struct view *frame)
+		      const uint8_t *frame)
 {
 	struct cassini_event ev;
 	struct arrival a = {
@@ -668,7 +666,7 @@ static inline void tell(const struct cassini_pte *pte, const struct cassini *nic
 }
 
 inline int cassini_tgt_put(struct cassini_dom *dom, struct cassini_peer *peer, struct cassini_le *le,
-			   const struct cassini_pkt_in *pkt, const struct view *frame)
+			   const struct cassini_pkt_in *pkt, const uint8_t *frame)
 {
 	struct cassini_pte *pte = dom->pte[pkt->pid_idx];
 	struct arrival a = {.dom = dom,

@@ -177,14 +177,14 @@ void cassini_ule_lose(struct cassini_pte *pte, struct cassini_ule *ule);
 /** cassini_tgt_frame() - A packet for a PTE of @dom; its payload lies pkt->hdr_len bytes into @frame. Return: the
  * verdict. */
 int cassini_tgt_frame(struct cassini_dom *dom, struct cassini_peer *peer, const struct cassini_pkt_in *pkt,
-		      const struct view *frame);
+		      const uint8_t *frame);
 /**
  * cassini_tgt_entry() - The entry of a Put that cassini_put_check() has let in, if nothing but to deposit it and to
  * tell of it remains to be done: by cassini_tgt_put(), as cassini_tgt_frame() would. NULL: more does.
  */
 struct cassini_le *cassini_tgt_entry(const struct cassini_dom *dom, const struct cassini_pkt_in *pkt);
 int cassini_tgt_put(struct cassini_dom *dom, struct cassini_peer *peer, struct cassini_le *le,
-		    const struct cassini_pkt_in *pkt, const struct view *frame);
+		    const struct cassini_pkt_in *pkt, const uint8_t *frame);
 /**
  * cassini_tgt_kick() - Start copies that found the path full; report search hits. Called by every poll. Return: things
  * done.

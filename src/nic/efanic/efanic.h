@@ -174,7 +174,7 @@ static inline void efanic_wc_gid(const struct efanic_wc *wc, uint8_t gid[16])
 }
 typedef void (*efanic_wc_fn)(void *ctx, const struct efanic_wc *wc);
 /*
- * A received SEND without immediate, in one piece, in a queue pair with credits, which nearly every completion is: what
+ * A received SEND without immediate in a queue pair with credits, which nearly every completion is: what
  * the first row of the door hands over.
  * @src: efanic_dst_user() of where an answer would go.
  * Return: 0: taken, and its receive is posted again; or what efanic_pass() says, by which efanic_wc_fn gets it.
@@ -318,10 +318,10 @@ int efanic_post_recv(struct efanic_qp *qp, uint64_t wr_id, const struct efanic_s
  */
 void efanic_peek(struct efanic_qp *qp, efanic_wc_fn fn, void *ctx);
 /**
- * efanic_pass() - From on_send, as its last act: the SEND that it is shown becomes a completion. Return: what on_send
- * returns.
+ * efanic_pass() - From on_send, as its last act: the SEND that it is shown, @len bytes at @data, becomes a completion.
+ * Return: what on_send returns.
  */
-int efanic_pass(struct efanic_qp *qp);
+int efanic_pass(struct efanic_qp *qp, const uint8_t *data, uint32_t len);
 /**
  * efanic_refuse() - From on_wc: the SEND that a credit receive brought is not taken; its sender is told that there was
  * no receive. The credit is the caller's to give back all the same. False: too late, it was accepted while nobody

@@ -169,8 +169,7 @@ struct efanic_qp {
 	size_t sq_bytes;
 	uint64_t sent_cnt, sent_bytes; /* SENDs that were accepted */
 	uint64_t taken_cnt, taken_bytes; /* SENDs that were received */
-	struct link_peer *shown_by; /* the frame that on_send is shown; */
-	const struct view *shown;   /* efanic_pass() */
+	struct link_peer *shown_by; /* who has sent what on_send is shown: efanic_pass() */
 	uint16_t sq_free;  /* slot freed last */
 	uint16_t sq_fresh; /* first slot never used */
 	/* per opcode: bit n set, n pieces may be posted now */
@@ -258,7 +257,7 @@ uint64_t efanic_tx_deadline(const struct efanic_qp *qp);
 /* --- efanic_rx.c --- */
 
 /* link_ops.on_frame */
-int efanic_rx_frame(void *ctx, struct link_peer *peer, const struct view *frame);
+int efanic_rx_frame(void *ctx, struct link_peer *peer, const uint8_t *frame, uint32_t frame_len);
 /** efanic_rx_report() - Report what is parked, and in state ERR the posted buffers. Return: how many. */
 int efanic_rx_report(struct efanic_qp *qp);
 /**

@@ -223,28 +223,11 @@ int efanic_rx_report(struct efanic_qp *qp)
 
 /* --- completions --- */
 
-static __attribute__((noinline)) void
-view_payload_pieces(struct view *out, const struct view *frame, uint32_t hdr_len)
-{
-	out->len = frame->len;
-	out->seg_cnt = frame->seg_cnt;
-	memcpy(out->seg, frame->seg, frame->seg_cnt * sizeof(*frame->seg));
-	view_skip(out, hdr_len);
-}
-
 /* What the handler sees of @frame behind its header. */
-static void view_payload(struct view *out, const struct view *frame,
-			 const struct efanic_pkt_in *pkt)
+static void view_payload(struct view *out, const struct view *frame, const struct efanic_pkt_in *pkt)
 {
-	const struct view_seg *seg = frame->seg;
-
-	out->len = pkt->payload_len;
-	if (likely(frame->seg_cnt == 1)) {
-		out->seg_cnt = 1;
-		out->seg[0] = (struct view_seg){seg->p + pkt->hdr_len, seg->len - pkt->hdr_len};
-		return;
-	}
-	view_payload_pieces(out, frame, pkt->hdr_len);
+	assert(frame->seg_cnt == 1);
+	view_set(out, frame->seg[0].p + pkt->hdr_len, pkt->payload_len);
 }
 
 static uint8_t wc_opcode(const struct efanic_pkt_in *pkt)
@@ -474,18 +457,22 @@ static int (*const rows[EFANIC_PKT_NUM])(struct efanic_qp *, struct link_peer *,
 };
 
 /* The other rows of the door: what each must say, then who takes it. Apart, so that the first one needs no memory. */
-static __attribute__((noinline)) int rx_rest(struct efanic_qp *qp, struct link_peer *peer, const struct view *frame)
+static __attribute__((noinline)) int rx_rest(struct efanic_qp *qp, struct link_peer *peer, const uint8_t *bytes,
+					     uint32_t len)
 {
 	struct efanic_pkt_in pkt;
-	enum efanic_drop drop = efanic_pkt_check(frame, &pkt);
+	enum efanic_drop drop;
+	struct view frame;
 
+	view_set(&frame, bytes, len);
+	drop = efanic_pkt_check(&frame, &pkt);
 	if (unlikely(drop != EFANIC_DROP_NONE))
 		return refuse_malformed(qp, drop);
 	if (unlikely(pkt.qkey != qp->qkey || !qp->is_open))
 		return refuse_misdirected(qp, &pkt);
 	if (unlikely(qp->is_ud && !efanic_pkt[pkt.op].on_ud))
 		return refuse_malformed(qp, EFANIC_DROP_OP);
-	return rows[pkt.op](qp, peer, &pkt, frame);
+	return rows[pkt.op](qp, peer, &pkt, &frame);
 }
 
 /*
@@ -493,36 +480,33 @@ static __attribute__((noinline)) int rx_rest(struct efanic_qp *qp, struct link_p
  * given back at once. The handler's call is the last thing there, so that nothing has to be kept beside it;
  * efanic_pass() goes on.
  */
-int efanic_rx_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+int efanic_rx_frame(void *ctx, struct link_peer *peer, const uint8_t *frame, uint32_t frame_len)
 {
 	const uint32_t hdr_len = sizeof(struct efanic_hdr);
-	uint32_t len = frame->len - hdr_len;
+	uint32_t len = frame_len - hdr_len;
 	struct efanic_qp *qp = ctx;
 	struct efanic_dst *dst;
 
 	assert(!qp->rx_lim == !(qp->on_send && qp->is_open && qp->credits));
-	if (unlikely(!qp->deliver || len >= qp->rx_lim || frame->seg_cnt != 1 ||
-		     !efanic_hdr_is(frame->seg[0].p, qp->rx_first)))
-		return rx_rest(qp, peer, frame);
+	if (unlikely(!qp->deliver || len >= qp->rx_lim || !efanic_hdr_is(frame, qp->rx_first)))
+		return rx_rest(qp, peer, frame, frame_len);
 	dst = link_peer_user(peer);
+	frame += hdr_len;
 	qp->taken_cnt++;
 	qp->taken_bytes += len;
 	qp->shown_by = peer;
-	qp->shown = frame;
-	return likely(dst) ? qp->on_send(qp->ctx, dst->user, frame->seg[0].p + hdr_len, len) : efanic_pass(qp);
+	return likely(dst) ? qp->on_send(qp->ctx, dst->user, frame, len) : efanic_pass(qp, frame, len);
 }
 
 /* What the first row shows has been counted; now it takes its credit. */
-int efanic_pass(struct efanic_qp *qp)
+int efanic_pass(struct efanic_qp *qp, const uint8_t *data, uint32_t len)
 {
-	const struct efanic_pkt_in pkt = {
-		.op = EFANIC_PKT_SEND,
-		.hdr_len = sizeof(struct efanic_hdr),
-		.payload_len = qp->shown->len - (uint32_t)sizeof(struct efanic_hdr),
-	};
+	const struct efanic_pkt_in pkt = {.op = EFANIC_PKT_SEND, .payload_len = len};
+	struct view v;
 
+	view_set(&v, data, len);
 	credit_take(qp);
-	return show(qp, qp->shown_by, &pkt, 0, pkt.payload_len, false, qp->shown);
+	return show(qp, qp->shown_by, &pkt, 0, len, false, &v);
 }
 
 /* --- posting --- */

@@ -138,7 +138,7 @@ void hfi_dst_orphan_all(struct hfi_ctxt *c);
 
 /* --- hfi_rx.c --- */
 
-int hfi_rx_frame(void *ctx, struct link_peer *peer, const struct view *frame); /* link_ops.on_frame */
+int hfi_rx_frame(void *ctx, struct link_peer *peer, const uint8_t *frame, uint32_t len); /* link_ops.on_frame */
 void hfi_rx_gone(void *ctx, struct link_peer *peer, int status);               /* link_ops.on_gone */
 /** hfi_rx_show() - Show what is parked. Return: how many. */
 int hfi_rx_show(struct hfi_ctxt *c);

@@ -124,18 +124,18 @@ void hfi_rx_drop(struct hfi_ctxt *c)
 /* --- arriving ------------------------------------------------------------------------------------ */
 
 /*
- * The door's first row, while somebody polls: an eager packet in one piece from somebody who is known needs no more
- * than to be shown. @len: of the frame; where it is known when this is compiled, as it is of most packets, half of the
+ * The door's first row, while somebody polls: an eager packet from somebody who is known needs no more than to be
+ * shown. @len: of the frame; where it is known when this is compiled, as it is of most packets, half of the
  * questions are. Return: it was one.
  */
 static inline __attribute__((always_inline)) bool eager_show(struct hfi_ctxt *c, struct hfi_dst *dst,
-							     const struct view *frame, uint32_t len)
+							     const uint8_t *frame, uint32_t len)
 {
 	struct hfi_pkt pkt; /* unused segments are not worth the zeroing */
 	struct hfi_hdr h;
 	uint32_t head;
 
-	memcpy(&h, frame->seg[0].p, HFI_HDR_CUT);
+	memcpy(&h, frame, HFI_HDR_CUT);
 	atomic_signal_fence(memory_order_seq_cst); /* a peer may write there: it is read once */
 	head = len == HFI_HDR_CUT ? HFI_HDR_CUT : hfi_hdr_len(&h);
 	len -= head; /* what is shorter than that wraps, and is too long for the door */
@@ -143,14 +143,14 @@ static inline __attribute__((always_inline)) bool eager_show(struct hfi_ctxt *c,
 		return false;
 	h.w[1] = le64_put(0);
 	if (head == sizeof(h))
-		memcpy(&h.w[1], frame->seg[0].p + HFI_HDR_CUT, sizeof(h.w[1]));
+		memcpy(&h.w[1], frame + HFI_HDR_CUT, sizeof(h.w[1]));
 	pkt.src = dst;
 	pkt.hdr = &h;
 	pkt.data.len = len;
 	pkt.data.seg_cnt = 0;
 	if (len) {
 		pkt.data.seg_cnt = 1;
-		pkt.data.seg[0].p = frame->seg[0].p + head;
+		pkt.data.seg[0].p = frame + head;
 		pkt.data.seg[0].len = len;
 	}
 	pkt.type = HFI_RCV_EAGER;
@@ -163,16 +163,20 @@ static inline __attribute__((always_inline)) bool eager_show(struct hfi_ctxt *c,
 
 /* The other rows. Return: HFI_DOOR_PASS, and @pkt->src has a reference more, since a stranger has none; why not. */
 static __attribute__((noinline)) enum hfi_drop any_open(struct hfi_ctxt *c, struct link_peer *peer,
-							const struct view *frame, struct hfi_hdr *h,
+							const uint8_t *frame, uint32_t len, struct hfi_hdr *h,
 							struct hfi_pkt *pkt)
 {
 	enum hfi_drop why;
 
-	if (view_copy(frame, 0, h, sizeof(*h)) < HFI_HDR_CUT || frame->len < hfi_hdr_len(h))
+	if (len < HFI_HDR_CUT)
+		return HFI_DROP_SHORT;
+	memcpy(h, frame, MIN((size_t)len, sizeof(*h)));
+	if (len < hfi_hdr_len(h))
 		return HFI_DROP_SHORT;
 	if (h->bth1 & HFI_BTH_CUT)
 		h->w[1] = le64_put(0);
-	*pkt = (struct hfi_pkt){.src = hfi_dst_of(c, peer), .hdr = h, .data = *frame, .is_service = !c->is_polling};
+	*pkt = (struct hfi_pkt){
+		.src = hfi_dst_of(c, peer), .hdr = h, .data = view_of(frame, len), .is_service = !c->is_polling};
 	if (!pkt->src)
 		return HFI_DROP_SLID;
 	view_skip(&pkt->data, hfi_hdr_len(h));
@@ -207,7 +211,7 @@ static __attribute__((noinline)) void take(struct hfi_ctxt *c, const struct hfi_
 }
 
 /* link_ops.on_frame: the door. */
-int hfi_rx_frame(void *ctx, struct link_peer *peer, const struct view *frame)
+int hfi_rx_frame(void *ctx, struct link_peer *peer, const uint8_t *frame, uint32_t len)
 {
 	struct hfi_dst *dst = link_peer_user(peer);
 	struct hfi_ctxt *c = ctx;
@@ -215,13 +219,12 @@ int hfi_rx_frame(void *ctx, struct link_peer *peer, const struct view *frame)
 	struct hfi_hdr h;
 	enum hfi_drop why;
 
-	if (likely(dst && frame->seg_cnt == 1 && frame->len >= HFI_HDR_CUT && c->is_polling && !c->may_be_down) &&
-	    (likely(frame->len == HFI_HDR_CUT) ? eager_show(c, dst, frame, HFI_HDR_CUT)
-					       : eager_show(c, dst, frame, frame->len)))
+	if (likely(dst && len >= HFI_HDR_CUT && c->is_polling && !c->may_be_down) &&
+	    (likely(len == HFI_HDR_CUT) ? eager_show(c, dst, frame, HFI_HDR_CUT) : eager_show(c, dst, frame, len)))
 		return 0;
 	if (unlikely(c->is_closing))
 		return 0;
-	why = any_open(c, peer, frame, &h, &pkt);
+	why = any_open(c, peer, frame, len, &h, &pkt);
 	if (unlikely(why != HFI_DOOR_PASS))
 		return drop(c, why);
 	take(c, &pkt);

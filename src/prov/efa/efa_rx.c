@@ -575,7 +575,7 @@ int efa_on_eager(void *ctx, void *src, const uint8_t *pkt, uint32_t len)
 			return 0;
 		}
 	}
-	return efanic_pass(ep->qp);
+	return efanic_pass(ep->qp, pkt, len);
 }
 
 /* A further packet of a message of several. */
