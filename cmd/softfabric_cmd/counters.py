@@ -104,7 +104,7 @@ def port_rows(adapters):
                 dropped = sum(v for k, v in c.items() if k.startswith(("drop_", "fault_drop")))
                 rows.append((a["host"], a["adapter"], p["addr"], p["pid"], c.get("tx_frames", 0), c.get("rx_frames", 0),
                              out.amount(c.get("tx_bytes", 0)), out.amount(c.get("rx_bytes", 0)),
-                             c.get("shm_tx_frames", 0), c.get("retrans", 0), dropped))
+                             c.get("tx_frames", 0) - c.get("net_tx_frames", 0), c.get("retrans", 0), dropped))
     return rows
 
 

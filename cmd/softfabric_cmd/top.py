@@ -67,9 +67,9 @@ def port_rows(adapters, rates):
         for p in a["ports"]:
             c = p["counters"]
             rows.append((a["pid"], a["adapter"], p["addr"], "%.0f" % rates.of(a, ("tx_frames",), p),
-                         out.amount(rates.of(a, ("tx_bytes",), p)),
-                         *(c.get(n, 0) for n in ("tx_frames", "rx_frames", "shm_tx_frames", "net_tx_dgrams",
-                                                 "net_rx_dgrams", "retrans")), p["peers"]))
+                         out.amount(rates.of(a, ("tx_bytes",), p)), c.get("tx_frames", 0), c.get("rx_frames", 0),
+                         c.get("tx_frames", 0) - c.get("net_tx_frames", 0),
+                         *(c.get(n, 0) for n in ("net_tx_dgrams", "net_rx_dgrams", "retrans")), p["peers"]))
     return rows
 
 

@@ -33,6 +33,7 @@
 #include <sys/queue.h>
 
 #include "base/base.h"
+#include "base/tailq.h"
 
 #define MT_ANY_SRC	 UINT64_MAX
 #define MT_CLASS_MAX	 16 /* hashed classes of posted receives in use at the same time */
@@ -117,7 +118,7 @@ static inline void mt_list_push(struct mt_list *l, struct mt_node *n)
 
 static inline void mt_list_del(struct mt_list *l, struct mt_node *n)
 {
-	TAILQ_REMOVE(&l->q, n, age);
+	TAILQ_TAKE_OUT(&l->q, n, age);
 	l->cnt--;
 }
 

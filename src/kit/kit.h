@@ -315,9 +315,9 @@ static inline __attribute__((always_inline)) void kit_cq_push(struct kit_cq *cq,
 {
 	struct kit_cqe *c;
 
-	if (!cq->span) {
+	if (likely(!cq->span)) {
 		c = cq->ring;
-		cq->span = KIT_CQ_ONE;
+		cq->tail = 1;
 	} else {
 		if (unlikely(cq->tail - cq->head > cq->mask) && kit_cq_grow(cq))
 			return; /* out of memory: kit_cq_grow() recorded an overrun error */

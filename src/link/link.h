@@ -402,7 +402,7 @@ void link_wake(struct link_port *p);
 /* Monotonic counts of one port; sizes in bytes. */
 struct link_stats {
 	uint64_t tx_frames, tx_bytes, rx_frames, rx_bytes;         /* frames of the owner, headers included */
-	uint64_t shm_tx_frames, shm_rx_frames;                     /* of which through shared memory without repair */
+	uint64_t net_tx_frames, net_rx_frames;                     /* of which not through shared memory */
 	uint64_t net_tx_dgrams, net_rx_dgrams, net_tx_bytes, net_rx_bytes; /* datagrams, reliability's own included */
 	uint64_t retrans, dup_rx, naks_tx, naks_rx, acks_tx;
 	/* a peer was silent: asked; and it had lost something */

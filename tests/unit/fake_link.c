@@ -497,7 +497,7 @@ int link_send(struct link_port *p, struct link_peer *peer, const void *hdr, size
 		len += iov[i].iov_len;
 	must(len <= LINK_FRAME_MAX);
 	p->stats.tx_frames++;
-	p->stats.shm_tx_frames += !g_fake.is_remote;
+	p->stats.net_tx_frames += g_fake.is_remote;
 	it = item_add(p, peer, len, cookie);
 	it->wants_verdict = p->cls != LINK_RAW && cookie;
 	memcpy(it->buf, hdr, hdr_len);
@@ -551,7 +551,6 @@ void link_commit(struct link_port *p, struct link_peer *peer, enum link_class cl
 	it->wants_verdict = true;
 	it->tag = tag;
 	p->stats.tx_frames++;
-	p->stats.shm_tx_frames++;
 	memcpy(it->buf, frame, len);
 	free(g_direct);
 	g_direct = NULL;

@@ -158,7 +158,7 @@ struct link_port {
 	uint32_t net_busy;         /* polls for which the sockets are looked at each time: something arrived lately */
 	uint32_t polls;            /* wraps */
 	uint32_t polls_seen;       /* at the agent's last look: a port that the application neglects */
-	uint32_t events;           /* wraps; deliveries and completions */
+	uint32_t events;           /* wraps; what polls have found, and ends that were told */
 	uint64_t now_ns;           /* read once in a poll, and only if needed; 0 = not yet */
 	uint64_t out_ns;           /* when the last frame was given to rel */
 	struct carrier *local;     /* the carrier of local_open() in the stack, or NULL */
@@ -201,7 +201,6 @@ struct link_port {
 static inline int port_deliver(struct link_port *p, struct link_peer *peer, enum link_kind kind,
 			       const uint8_t *frame, uint32_t len)
 {
-	p->events++;
 	if (unlikely(kind != LINK_K_NIC))
 		return p->up->other(p, peer, kind, frame, len);
 	p->stats.rx_frames++;

@@ -68,7 +68,7 @@ static struct live *g_live; /* of this process; mutex */
 
 #define ROW(name_) {#name_, offsetof(struct link_stats, name_)}
 static const struct stats_row port_row[] = {
-	ROW(tx_frames), ROW(tx_bytes), ROW(rx_frames), ROW(rx_bytes), ROW(shm_tx_frames), ROW(shm_rx_frames),
+	ROW(tx_frames), ROW(tx_bytes), ROW(rx_frames), ROW(rx_bytes), ROW(net_tx_frames), ROW(net_rx_frames),
 	ROW(net_tx_dgrams), ROW(net_rx_dgrams), ROW(net_tx_bytes), ROW(net_rx_bytes),
 	ROW(retrans), ROW(dup_rx), ROW(naks_tx), ROW(naks_rx), ROW(acks_tx), ROW(probes), ROW(timeouts),
 	ROW(drop_malformed), ROW(drop_nonce), ROW(drop_source), ROW(drop_version), ROW(drop_full), ROW(drop_seal),

@@ -62,11 +62,11 @@ int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind k
 		cookie = NULL;
 	if (likely(peer->shm)) {
 		rc = shm_send(peer->shm, kind, hdr, hdr_len, iov, iov_cnt, cookie);
-		p->stats.shm_tx_frames += !rc;
 	} else {
 		rc = frame_out_net(p, peer, kind, hdr, hdr_len, iov, iov_cnt, cookie);
 	}
 	if (likely(!rc && kind == LINK_K_NIC)) {
+		p->stats.net_tx_frames += !peer->shm;
 		p->stats.tx_frames++;
 		p->stats.tx_bytes += len;
 	}
@@ -107,6 +107,7 @@ static __attribute__((noinline)) void net_commit(struct link_port *p, struct lin
 	port_net_use(p);
 	p->out_ns = clk_now_ns(&p->node->clk);
 	rel_commit(p->rel, peer, len, cookie, tag, p->out_ns);
+	p->stats.net_tx_frames++;
 	net_sent(p);
 }
 
@@ -129,12 +130,10 @@ bool link_is_full(const struct link_peer *peer)
 inline __attribute__((always_inline)) void link_commit(struct link_port *p, struct link_peer *peer, enum link_class cls,
 						       uint8_t *frame, size_t len, void *cookie, uint64_t tag)
 {
-	if (likely(peer->shm)) {
+	if (likely(peer->shm))
 		shm_commit(peer->shm, frame, len, cls == LINK_RAW, cookie, tag);
-		p->stats.shm_tx_frames++;
-	} else {
+	else
 		net_commit(p, peer, len, cookie, tag);
-	}
 	p->stats.tx_frames++;
 	p->stats.tx_bytes += len;
 }

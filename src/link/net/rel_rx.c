@@ -16,7 +16,10 @@ static bool deliver(struct rel_peer *rp, uint32_t seq, const struct rel_rec_in *
 {
 	uint64_t pair = rp->pair;
 	bool was_busy = rel_busy(rp);
-	int code = port_deliver(rp->r->port, rp->peer, rec->kind, p, len);
+	int code;
+
+	rp->r->port->stats.net_rx_frames += rec->kind == LINK_K_NIC;
+	code = port_deliver(rp->r->port, rp->peer, rec->kind, p, len);
 
 	if (!rp->peer || rp->pair != pair)
 		return false;

@@ -479,7 +479,8 @@ struct shm_peer {
 	uint64_t lock_ns;   /* since when the shared lane's lock has not been ours; 0 = not */
 	uint64_t shut_ns;   /* the same of all shared lanes */
 	uint32_t tick_acked, tick_pos, tick_epoch;
-	bool was_used; /* in either direction since the last liveness look */
+	uint32_t used_pos; /* how far its lane was read at the last liveness look */
+	bool was_used; /* it has sent by the shared lane since */
 	/* probes for bulk */
 	enum { SHM_CMA_UNKNOWN, SHM_CMA_OK, SHM_CMA_OFF } cma;
 	uint32_t look_epoch, look_rx_pos;

@@ -80,16 +80,6 @@ static __attribute__((cold, noinline)) void refuse(_Atomic uint8_t *codes, uint3
 				      memory_order_relaxed);
 }
 
-/* A frame of @peer, alive, to its owner. Return: what the owner says. */
-static inline int give_up(struct shm_port *s, struct link_peer *peer, enum link_kind kind, const uint8_t *p,
-			  uint32_t len)
-{
-	struct link_port *port = s->p;
-
-	port->stats.shm_rx_frames++;
-	return port_deliver(port, peer, kind, p, len);
-}
-
 /* Return: false: not now, keep it. */
 static bool give_frame(struct shm_port *s, const struct in *m, enum link_kind kind,
 		       const uint8_t *p, uint32_t len)
@@ -106,7 +96,7 @@ static bool give_frame(struct shm_port *s, const struct in *m, enum link_kind ki
 		refuse(m->codes, m->code_mask, m->user, SHM_CODE_GONE);
 		return true;
 	}
-	code = give_up(s, peer, kind, p, len);
+	code = port_deliver(s->p, peer, kind, p, len);
 	if (unlikely(code))
 		refuse(m->codes, m->code_mask, m->user, MIN(code, LINK_NAK_MAX));
 	return true;
@@ -141,7 +131,7 @@ static inline void note_ack(struct shm_port *s, struct shm_peer *sp, uint64_t us
 	if (!color || color != sp->color || sp->tx_mode != SHM_TX_OWN)
 		return;
 	shm_set_acked(sp, sp->acked + ((ack - sp->acked) & (uint32_t)SHM_U_ACK));
-	s->has_ready = true;
+	s->has_ready |= sp->is_busy; /* whoever owes us nothing must not keep us awake */
 }
 
 /*
@@ -213,7 +203,7 @@ static inline bool take_own(struct shm_port *s, struct shm_rx *rx, uint64_t user
 		rx->said = said;
 		note_ack(s, rx->sp, user);
 	}
-	code = give_up(s, peer, LINK_K_NIC, p, len);
+	code = port_deliver(s->p, peer, LINK_K_NIC, p, len);
 	if (unlikely(code))
 		refuse(rx->codes, SHM_PEND_CNT - 1, user, MIN(code, LINK_NAK_MAX));
 	return true;
@@ -277,7 +267,6 @@ static inline __attribute__((always_inline)) int poll_rx(struct shm_port *s, str
 	if (n) {
 		lane_publish(lane);
 		rx->is_wake_due = true;
-		rx->sp->was_used = true;
 	} else if (unlikely(rx->is_wake_due | rx->is_closing | lane->broken)) {
 		rx_idle(s, rx, !nslots);
 	}
@@ -462,8 +451,6 @@ inline __attribute__((always_inline)) int shm_poll(struct shm_port *s, int budge
 
 		if (s->has_ready || is_look || s->outstanding > SHM_LOOK_STREAM)
 			n += shm_poll_acks(s, is_look);
-	} else {
-		s->has_ready = false; /* whoever acknowledged owes us nothing more: it must not keep us awake */
 	}
 	if (unlikely(s->ends))
 		n += ends_told(s);

@@ -401,6 +401,17 @@ static void tick_peer(struct shm_peer *sp, uint64_t now)
 		tick_idle(sp, now);
 }
 
+/* Has @sp sent anything since the last time that was asked? */
+static bool was_used(struct shm_peer *sp)
+{
+	uint32_t pos = sp->rx ? lane_rx_pos(&sp->rx->lane) : 0;
+	bool was_used = sp->was_used || pos != sp->used_pos;
+
+	sp->was_used = false;
+	sp->used_pos = pos;
+	return was_used;
+}
+
 /* Peers of whom we want nothing can die unnoticed, and their memory with them. Look at a few in
  * turn. */
 static void look_at_idle(struct shm_port *s)
@@ -413,12 +424,11 @@ static void look_at_idle(struct shm_port *s)
 		s->live_skip++;
 		if (sp->is_zombie || sp->is_void || sp->doom)
 			continue;
-		if (!sp->was_used) {
-			looks++;
-			if (!shm_seg_is_alive(sp->seg))
-				shm_peer_doom(sp, -ECONNREFUSED);
-		}
-		sp->was_used = false;
+		if (was_used(sp))
+			continue;
+		looks++;
+		if (!shm_seg_is_alive(sp->seg))
+			shm_peer_doom(sp, -ECONNREFUSED);
 	}
 	if (looks < LIVE_LOOKS)
 		s->live_skip = 0;

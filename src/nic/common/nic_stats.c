@@ -7,8 +7,8 @@
 void nic_net_stats(const struct link_stats *link, struct nic_net_stats *out)
 {
 	*out = (struct nic_net_stats){
-		.shm_tx_pkts = link->shm_tx_frames,
-		.net_tx_pkts = link->tx_frames - MIN(link->tx_frames, link->shm_tx_frames),
+		.shm_tx_pkts = link->tx_frames - link->net_tx_frames,
+		.net_tx_pkts = link->net_tx_frames,
 		.net_tx_dgrams = link->net_tx_dgrams,
 		.net_rx_dgrams = link->net_rx_dgrams,
 		.net_rx_drops = link->drop_malformed + link->drop_nonce + link->drop_source + link->drop_version +

@@ -408,15 +408,15 @@ int efanic_poll(struct efanic_qp *qp)
 
 	lock_assert_held(qp->nic->lock);
 	assert(qp->attn & ATTN_POLLING || !(qp->attn & ATTN_WORK) == !efanic_qp_has_work(qp));
-	if (unlikely(qp->attn)) {
-		if (qp->attn & ATTN_POLLING)
-			return 0;
+	if (likely(!qp->attn))
+		qp->attn = ATTN_POLLING;
+	else if (qp->attn & ATTN_POLLING)
+		return 0;
+	else
 		n = report_kept(qp);
-	}
-	qp->attn |= ATTN_POLLING;
 	qp->deliver = true;
 	n += link_poll(qp->port);
-	if (unlikely(qp->attn & ATTN_WORK))
+	if (unlikely(qp->attn != ATTN_POLLING))
 		n += efanic_tx_retry(qp);
 	qp->deliver = false;
 	qp->attn &= (uint8_t)~ATTN_POLLING;

@@ -4,6 +4,7 @@
 
 #include "base/copy.h"
 #include "base/log.h"
+#include "base/tailq.h"
 #include "fi_cxi_ext.h"
 #include "prov/cxi/cxi_rxc.h"
 
@@ -17,7 +18,7 @@ void cxi_rx_unpost(struct cxi_rx *rx)
 {
 	struct cxi_rxc *r = rx->rxc;
 
-	TAILQ_REMOVE(&r->rx_list, rx, link);
+	TAILQ_TAKE_OUT(&r->rx_list, rx, link);
 	r->ended++;
 }
 

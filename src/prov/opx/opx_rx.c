@@ -140,18 +140,18 @@ static inline bool is_tagged(const struct hfi_hdr *h)
 	return h->opcode & OPX_TAGGED_BIT;
 }
 
-static inline struct kit_rx *eager_match(struct opx_peer *peer, const struct hfi_hdr *h, bool tagged, uint64_t len)
+static inline uint64_t eager_tag(const struct hfi_hdr *h, bool tagged)
 {
-	return kit_srx_match(&peer->ep->srx, tagged, peer->uid, tagged ? le64_get(h->tag) : 0, len);
+	return tagged ? le64_get(h->tag) : 0;
 }
 
-static inline struct kit_rx_result eager_result(struct opx_peer *peer, const struct hfi_hdr *h, bool tagged,
+static inline struct kit_rx_result eager_result(struct opx_peer *peer, const struct hfi_hdr *h, uint64_t tag,
 						const struct kit_rx *rx, size_t len)
 {
 	bool has_data = h->aux & OPX_AUX_DATA;
 
 	return (struct kit_rx_result){.len = len, .data = has_data ? le32_get(h->imm) : 0,
-				      .tag = tagged ? le64_get(h->tag) : 0, .flags = has_data ? FI_REMOTE_CQ_DATA : 0,
+				      .tag = tag, .flags = has_data ? FI_REMOTE_CQ_DATA : 0,
 				      .src = opx_peer_name(peer), .buf = rx->iov[0].iov_base};
 }
 
@@ -168,7 +168,7 @@ static __attribute__((noinline)) void whole_rest(struct opx_peer *peer, const st
 		return;
 	}
 	kit_rx_copy(rx, 0, data, 0);
-	r = eager_result(peer, h, is_tagged(h), rx, MIN((size_t)data->len, rx->len));
+	r = eager_result(peer, h, eager_tag(h, is_tagged(h)), rx, MIN((size_t)data->len, rx->len));
 	if (data->len > rx->len)
 		kit_rx_fail(rx, &r, FI_ETRUNC, OPX_ST_TRUNC, data->len - rx->len, NULL, 0);
 	else
@@ -179,8 +179,9 @@ static __attribute__((noinline)) void whole_rest(struct opx_peer *peer, const st
 static inline __attribute__((always_inline)) void eager(struct opx_peer *peer, const struct hfi_hdr *h,
 							const struct view *data, bool tagged)
 {
-	struct kit_rx *rx = eager_match(peer, h, tagged, data->len);
 	struct opx_ep *ep = peer->ep;
+	uint64_t tag = eager_tag(h, tagged);
+	struct kit_rx *rx = kit_srx_match(&ep->srx, tagged, peer->uid, tag, data->len);
 	struct kit_rx_result r;
 
 	ep->stats.rx_eager++;
@@ -188,7 +189,7 @@ static inline __attribute__((always_inline)) void eager(struct opx_peer *peer, c
 		whole_rest(peer, h, data, rx);
 		return;
 	}
-	r = eager_result(peer, h, tagged, rx, data->len); /* while all of it is in registers */
+	r = eager_result(peer, h, tag, rx, data->len); /* while all of it is in registers */
 	copy_bytes(r.buf, data->seg[0].p, data->len);
 	kit_rx_done(&ep->srx, rx, tagged, &r);
 }
@@ -215,9 +216,10 @@ static __attribute__((noinline)) void inject_rest(struct opx_peer *peer, const s
 /* As eager(), of what lies in the header. */
 static inline __attribute__((always_inline)) void inject(struct opx_peer *peer, const struct hfi_hdr *h, bool tagged)
 {
-	uint32_t len = h->aux & OPX_AUX_LEN;
-	struct kit_rx *rx = eager_match(peer, h, tagged, len);
 	struct opx_ep *ep = peer->ep;
+	uint32_t len = h->aux & OPX_AUX_LEN;
+	uint64_t tag = eager_tag(h, tagged);
+	struct kit_rx *rx = kit_srx_match(&ep->srx, tagged, peer->uid, tag, len);
 	struct kit_rx_result r;
 
 	ep->stats.rx_inject++;
@@ -225,7 +227,7 @@ static inline __attribute__((always_inline)) void inject(struct opx_peer *peer, 
 		inject_rest(peer, h, rx);
 		return;
 	}
-	r = eager_result(peer, h, tagged, rx, len); /* while all of it is in registers */
+	r = eager_result(peer, h, tag, rx, len); /* while all of it is in registers */
 	copy_tiny(r.buf, (const uint8_t *)h->w, len);
 	kit_rx_done(&ep->srx, rx, tagged, &r);
 }
