@@ -360,10 +360,21 @@ static void err_copy(const struct kit_cq *cq, const struct fi_cq_err_entry *e,
 		memcpy(out, &u, KIT_CQ_ERR_LEN_1_0);
 }
 
-static ssize_t readerr_locked(struct kit_cq *cq, struct fi_cq_err_entry *out)
+/*
+ * The error that was read last goes. A caller that uses its struct again still has our data of it there, which are no
+ * buffer of the caller's.
+ */
+static void err_read_put(struct kit_cq *cq, struct fi_cq_err_entry *out)
 {
+	if (cq->err_read && cq->domain->api_version >= KIT_V(1, 5) && out->err_data == cq->err_read->e.err_data)
+		out->err_data_size = 0;
 	mem_free(cq->err_read);
 	cq->err_read = NULL;
+}
+
+static ssize_t readerr_locked(struct kit_cq *cq, struct fi_cq_err_entry *out)
+{
+	err_read_put(cq, out);
 	if (cq->head == cq->tail && cq->overrun) {
 		const struct fi_cq_err_entry lost = {.err = FI_EOVERRUN, .prov_errno = FI_EOVERRUN};
 

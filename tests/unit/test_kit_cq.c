@@ -224,6 +224,17 @@ static void cq_readerr__fills_the_callers_err_data(void **state)
 	push_err(g_cq, 1, FI_EIO, NULL);
 	assert_int_equal(fi_cq_readerr(&g_cq->fid, &e, 0), 1);
 	assert_int_equal(e.err_data_size, 0);
+	/* Nor is our own data of the error before, where the caller uses its entry again. */
+	e = (struct fi_cq_err_entry){0};
+	push_err(g_cq, 1, FI_EIO, "the first");
+	push_err(g_cq, 2, FI_EIO, "the second");
+	assert_int_equal(fi_cq_readerr(&g_cq->fid, &e, 0), 1);
+	assert_string_equal(e.err_data, "the first");
+	assert_int_equal(fi_cq_readerr(&g_cq->fid, &e, 0), 1);
+	assert_int_equal(e.err_data_size, sizeof("the second"));
+	assert_string_equal(e.err_data, "the second");
+	assert_int_equal(fi_cq_readerr(&g_cq->fid, &e, 0), -FI_EAGAIN);
+	assert_int_equal(e.err_data_size, 0);
 	/* A caller of 1.4 has uninitialised fields there: no buffer. */
 	g_fix.domain.api_version = FI_VERSION(1, 4);
 	e.err_data = buf;
