@@ -377,7 +377,8 @@ static void closed_round(struct ct *c, enum op op, uint64_t key)
 	mem = map_anon(c, CLOSED_LEN, PROT_READ | PROT_WRITE);
 	memset(op == READ ? mem : b.mem, 0xbb, CLOSED_LEN);
 	memset(op == READ ? b.mem : mem, 0, CLOSED_LEN);
-	c->shared[0] = 0;
+	if (!c->rank)
+		c->shared[0] = 0;
 	mr = ct_mr(c, mem, CLOSED_LEN, ACCESS, key);
 	mine = (struct fi_rma_iov){ct_base(c, mem), CLOSED_LEN, fi_mr_key(mr)};
 	ct_swap(c, &mine, &at, sizeof(mine));

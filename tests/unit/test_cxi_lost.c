@@ -286,6 +286,17 @@ static int sent_and_closed(struct world *w, int *came)
 	return sent;
 }
 
+/* Failures that were told at @ep, whose lock the adapter's thread may have. */
+static int told(struct cxi_ep *ep, struct lock *lock)
+{
+	int cnt;
+
+	lock_acquire(lock);
+	cnt = (int)ep->kit.late_cnt;
+	lock_release(lock);
+	return cnt;
+}
+
 /* The peer has ended: nothing is kept, and each message has arrived or its failure is told. */
 static void peer_gone__told(void **state)
 {
@@ -309,17 +320,19 @@ static void peer_gone__told(void **state)
 	assert_int_equal(a->kit.late_errno, CASSINI_RC_UNDELIVERABLE);
 	assert_int_equal(a->txc->used, 0);
 	assert_int_equal(mem_live_count(), live);
-	lock_release(lock);
 	a->kit.late_cnt = 0;
+	lock_release(lock);
 	sent = sent_and_closed(&w, &came);
 	until = clk_now_ns(NULL) + 10 * NS_PER_SEC;
-	while (came + (int)a->kit.late_cnt < sent && clk_now_ns(NULL) < until)
+	while (came + told(a, lock) < sent && clk_now_ns(NULL) < until)
 		fi_cq_read(w.a.cq, NULL, 0);
-	assert_int_equal(came + (int)a->kit.late_cnt, sent);
+	assert_int_equal(came + told(a, lock), sent);
+	lock_acquire(lock);
 	/* its port had closed, or only its portal */
 	if (a->kit.late_cnt && a->kit.late_errno != CASSINI_RC_UNDELIVERABLE)
 		assert_int_equal(a->kit.late_errno, CASSINI_RC_PTLTE_NOT_FOUND);
 	assert_int_equal(a->txc->used, 0);
+	lock_release(lock);
 	world_close(&w);
 }
 

@@ -35,6 +35,23 @@ static struct efa_ep *inner(const struct side *s)
 	return container_of(s->ep, struct efa_ep, kit.fid);
 }
 
+/* What the adapter's thread may be changing, read as the provider reads it. */
+#define LOCKED(ep_, value_)                                                                                            \
+	({                                                                                                             \
+		struct lock *lock_ = &(ep_)->domain->kit.lock;                                                         \
+		uint32_t seen_;                                                                                        \
+		lock_acquire(lock_);                                                                                   \
+		seen_ = (uint32_t)(value_);                                                                            \
+		lock_release(lock_);                                                                                   \
+		seen_;                                                                                                 \
+	})
+
+/* Messages with a tag that wait for a receive. */
+static uint32_t waiting(struct efa_ep *ep)
+{
+	return LOCKED(ep, mt_unexp_cnt(&ep->srx.unexp[1]));
+}
+
 static void side_open(struct rig *r, struct side *s, struct fid_av *av)
 {
 	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE};
@@ -110,13 +127,13 @@ static void drive(struct rig *r)
 static void send_both(struct rig *r, uint64_t tag)
 {
 	uint64_t until = clk_now_ns(NULL) + WAIT_NS, text = tag;
-	uint32_t waiting = mt_unexp_cnt(&inner(&r->s[0])->srx.unexp[1]) + 1;
+	uint32_t want = waiting(inner(&r->s[0])) + 1;
 
 	for (int i = 0; i < 2; i++)
 		while (fi_tinject(r->sender.ep, &text, sizeof(text), r->to[i], tag) == -FI_EAGAIN)
 			drive(r);
 	for (int i = 0; i < 2; i++)
-		while (mt_unexp_cnt(&inner(&r->s[i])->srx.unexp[1]) < waiting) {
+		while (waiting(inner(&r->s[i])) < want) {
 			assert_true(clk_now_ns(NULL) < until);
 			drive(r);
 		}
@@ -140,18 +157,19 @@ static void take(struct rig *r, int i, uint64_t tag, fi_addr_t from, fi_addr_t w
 
 static void strangers(const struct rig *r, uint32_t cnt)
 {
-	assert_int_equal(inner(&r->s[0])->stranger_cnt, cnt);
-	assert_int_equal(inner(&r->s[1])->stranger_cnt, cnt);
+	assert_int_equal(LOCKED(inner(&r->s[0]), inner(&r->s[0])->stranger_cnt), cnt);
+	assert_int_equal(LOCKED(inner(&r->s[1]), inner(&r->s[1])->stranger_cnt), cnt);
 }
 
 /* What a removed peer says is dropped, and counts. */
 static void say_in_vain(struct rig *r)
 {
-	uint64_t until = clk_now_ns(NULL) + WAIT_NS, before = inner(&r->s[0])->stats.drop_unknown_peer;
+	struct efa_ep *ep = inner(&r->s[0]);
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS, before = LOCKED(ep, ep->stats.drop_unknown_peer);
 
 	while (fi_tinject(r->sender.ep, &before, 8, r->to[0], 99) == -FI_EAGAIN)
 		drive(r);
-	while (inner(&r->s[0])->stats.drop_unknown_peer == before) {
+	while (LOCKED(ep, ep->stats.drop_unknown_peer) == before) {
 		assert_true(clk_now_ns(NULL) < until);
 		drive(r);
 	}
@@ -180,7 +198,7 @@ static void one_stranger(struct rig *r, fi_addr_t want)
 	take(r, 1, 2, name, name);
 	take(r, 0, 2, name, name);
 	assert_int_equal(fi_av_remove(r->av, &name, 1, 0), 0);
-	assert_int_equal(mt_unexp_cnt(&inner(&r->s[1])->srx.unexp[1]), 0); /* its message 1, which nobody has taken */
+	assert_int_equal(waiting(inner(&r->s[1])), 0); /* its message 1, which nobody has taken */
 	say_in_vain(r);
 	assert_int_equal(fi_av_insert(r->av, r->sender.addr, 1, &name, 0, NULL), 1);
 	assert_int_equal(name, want + 1);
@@ -255,21 +273,21 @@ static bool is_refused(struct rig *r, struct side *next)
 	bool was_refused;
 
 	inject(r, &r->sender, 1);
-	while (mt_unexp_cnt(&ep->srx.unexp[1]) < 1) {
+	while (waiting(ep) < 1) {
 		assert_true(clk_now_ns(NULL) < until);
 		drive(r);
 	}
 	inject(r, next, 2);
-	while (!ep->stats.implicit_refused && mt_unexp_cnt(&ep->srx.unexp[1]) < 2) {
+	while (!LOCKED(ep, ep->stats.implicit_refused) && waiting(ep) < 2) {
 		assert_true(clk_now_ns(NULL) < until);
 		drive(r);
 		fi_cq_read(next->cq, NULL, 0);
 	}
-	was_refused = ep->stats.implicit_refused;
+	was_refused = LOCKED(ep, ep->stats.implicit_refused);
 	if (was_refused)
-		assert_int_equal(ep->stranger_cnt, 1);
+		assert_int_equal(LOCKED(ep, ep->stranger_cnt), 1);
 	take(r, 0, 1, FI_ADDR_UNSPEC, FI_ADDR_NOTAVAIL);
-	while (mt_unexp_cnt(&ep->srx.unexp[1]) < 1) { /* now there is room */
+	while (waiting(ep) < 1) { /* now there is room */
 		assert_true(clk_now_ns(NULL) < until);
 		drive(r);
 		fi_cq_read(next->cq, NULL, 0);
@@ -420,17 +438,19 @@ static void kept__in_part(void **state)
 	(void)state;
 	rig_open(&r);
 	held = &inner(&r.s[0])->held_large;
+	lock_acquire(&inner(&r.s[0])->domain->kit.lock);
 	assert_int_equal(slab_reserve(held, 1), 0);
 	held->max = held->cap;
 	while (slab_used(held) + 1 < held->max)
 		assert_non_null(slab_get(held));
+	lock_release(&inner(&r.s[0])->domain->kit.lock);
 	while (fi_tsend(r.sender.ep, text, sizeof(text), NULL, r.to[0], 7, NULL) == -FI_EAGAIN)
 		drive(&r);
 	while (fi_cq_read(r.sender.cq, &e, 1) == -FI_EAGAIN) {
 		assert_true(clk_now_ns(NULL) < until);
 		drive(&r);
 	}
-	while (mt_unexp_cnt(&inner(&r.s[0])->srx.unexp[1]) < 1) {
+	while (waiting(inner(&r.s[0])) < 1) {
 		assert_true(clk_now_ns(NULL) < until);
 		drive(&r);
 	}
