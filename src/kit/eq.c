@@ -160,6 +160,9 @@ static void err_copy(const struct kit_eq *eq, const struct event *ev, struct fi_
 	void *data = out->err_data;
 	size_t len = out->err_data_size;
 
+	/* a caller that uses its struct again still has our data of the last error there, which are no buffer */
+	if (eq->shown && data == eq->shown->err.err_data)
+		len = 0;
 	*out = ev->err;
 	/* Before 1.5 the fields were output only: what they hold on input is no buffer. */
 	if (eq->fabric->api_version < KIT_V(1, 5) || !data || !len)

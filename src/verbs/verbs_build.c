@@ -32,7 +32,7 @@ static int post_all(struct vqp *qp)
 	int err = 0;
 
 	lock_acquire(&ctx->lock);
-	if (!verbs_is_sending(qp)) /* another thread may have changed it since begin() looked */
+	if (qp->build_cnt && !verbs_is_sending(qp)) /* another thread may have changed it since begin() looked */
 		err = EINVAL;
 	else if (qp->build_cnt > MIN(qp->sq_depth - qp->sq_used, efanic_sq_free(qp->dev)))
 		err = ENOMEM;

@@ -186,10 +186,35 @@ static void message__not_acknowledged(void **state)
 	world_close(&w);
 }
 
+/* A write to a key that nobody has is refused; the same one again, when somebody has it, is not. */
+static void data__refused_once(void **state)
+{
+	static uint8_t src[WORLD_MR_LEN], dst[WORLD_MR_LEN];
+	const uint64_t key = 777;
+	struct fi_cq_err_entry err;
+	struct fid_mr *mr;
+	void *ctx;
+
+	(void)state;
+	memset(src, 7, sizeof(src));
+	world_open(&w, 0);
+	world_ep(&w, 0)->mtu = 2048; /* it is more than a packet: copied */
+	assert_int_equal(fi_writedata(w.ep[0], src, sizeof(src), NULL, 1, w.to[1], 0, key, src), 0);
+	assert_int_equal(finish(0, &ctx, &err), -1);
+	assert_int_equal(err.prov_errno, OPX_ST_KEY);
+	assert_int_equal(fi_mr_reg(w.domain, dst, sizeof(dst), FI_REMOTE_WRITE, 0, key, 0, &mr, NULL), 0);
+	assert_int_equal(fi_writedata(w.ep[0], src, sizeof(src), NULL, 2, w.to[1], 0, key, src), 0);
+	assert_int_equal(finish(0, &ctx, &err), 1);
+	assert_memory_equal(dst, src, sizeof(dst));
+	assert_int_equal(fi_close(&mr->fid), 0);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(data__target_without_memory),
+		cmocka_unit_test(data__refused_once),
 		cmocka_unit_test(data__of_nothing_counts_once),
 		cmocka_unit_test(data__announced_in_order),
 		cmocka_unit_test(message__not_acknowledged),

@@ -185,9 +185,38 @@ static void calm__no_longer_than_until_the_next_look(void **state)
 	assert_in_range(polls, 1, 80);
 }
 
+static int close_a(void **state)
+{
+	(void)state;
+	fake_close(a);
+	return 0;
+}
+
+/* A peer takes our last frame and closes before we look: with it goes what was ready, or we would never sleep again. */
+static void ready__ends_with_its_peer(void **state)
+{
+	(void)state;
+	pingpong(100, 40); /* now it does not look */
+	for (int i = 0; i < 3; i++) {
+		fake_poll(a);
+		fake_poll(b);
+	}
+	commit(a, &to_b);
+	assert_true(shm_poll(b->s, 64) >= 1);
+	assert_int_equal(shm_poll(b->s, 64), 0);
+	fake_close(b);
+	a->s->tick_ns = 0;
+	for (int i = 0; i < 1000; i++)
+		fake_poll(a);
+	assert_int_equal(a->dead_cnt, 1);
+	assert_true(shm_next_deadline(a->s) == CLK_NEVER);
+	assert_int_equal(shm_arm(a->s), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(ready__ends_with_its_peer, setup, close_a),
 		cmocka_unit_test_setup_teardown(look__none_where_nobody_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(look__soon_where_somebody_waits, setup, teardown),
 		cmocka_unit_test_setup_teardown(calm__ends_with_what_a_peer_writes, setup, teardown),

@@ -87,6 +87,7 @@ static void peer_free(struct shm_peer *sp)
 		for (pp = &s->busy; *pp != sp; pp = &(*pp)->busy_next)
 			;
 		*pp = sp->busy_next;
+		s->has_ready &= s->busy != NULL; /* else it stays: only a pass with busy peers takes it back */
 	}
 	if (sp->all_next)
 		sp->all_next->all_prev = sp->all_prev;

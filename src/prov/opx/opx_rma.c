@@ -172,7 +172,7 @@ static bool is_behind_data(const struct opx_peer *peer, const struct rma *r)
 {
 	const struct opx_op *op;
 
-	if (likely(!(r->flags & FI_REMOTE_CQ_DATA) || !peer->flow.is_local))
+	if (likely(!(r->flags & FI_REMOTE_CQ_DATA) || !peer->flow.is_local || !peer->ep->pump_cnt))
 		return false;
 	LIST_FOREACH(op, &peer->ops, link)
 		if (op->in_pump && op->has_data)

@@ -178,7 +178,7 @@ static struct opx_op *copy_of(struct opx_peer *peer, const void *at, uint64_t le
 static void on_put_data(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
 {
 	uint64_t len = le64_get(h->tag);
-	enum opx_status why = OPX_OK;
+	enum opx_status why = OPX_OK, lost;
 	uint32_t handle, value = le32_get(h->imm);
 	struct opx_op *op;
 	le32_t raw;
@@ -188,8 +188,9 @@ static void on_put_data(struct opx_peer *peer, const struct hfi_hdr *h, const st
 	handle = le32_get(raw);
 	at = opx_mr_find(peer->ep->domain, le64_get(h->w[1]), le64_get(h->w[0]), len, FI_REMOTE_WRITE, &why);
 	op = at ? copy_of(peer, at, len) : NULL;
-	if (at)
-		why = lost_take(peer, le64_get(h->w[1]), le64_get(h->w[0]) + len);
+	/* in any case: the note is of this write, and must not meet the next one to this place */
+	lost = lost_take(peer, le64_get(h->w[1]), le64_get(h->w[0]) + len);
+	why = why ? why : lost;
 	if (why) {
 		answer(peer, handle, why);
 	} else if (op && op->why) {

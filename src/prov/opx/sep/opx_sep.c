@@ -189,6 +189,7 @@ static void leave(struct opx_ep *ep, uint64_t dir)
 	while (opx_peers_leave(ep, dir) && hfi_now_ns(ep->hfi) < until)
 		if (!opx_ep_progress(&ep->kit))
 			kit_yield(&ep->domain->kit);
+	opx_ep_settle(ep); /* another thread may be about to tell of one that is over already */
 }
 
 /* One direction ends; with the second the HFI context has nobody left. Either may be opened again. */
