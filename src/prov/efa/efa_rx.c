@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 
 /* --- life --------------------------------------------------------------------------------------------- */
@@ -419,12 +418,15 @@ void efa_rx_fill(struct efa_rx *rx, const struct efa_hdr *h, uint64_t len)
 	}
 }
 
+/* Return: false: no memory, and a sender that waits for more than the packet's arrival has been told. */
 static bool hold(struct efa_rx *rx, const struct efa_hdr *h, const struct view *data)
 {
 	struct efa_held *held = efa_held_get(rx->ep, data, h->msg_id);
 
 	if (!held) {
 		efa_ep_event(rx->ep, FI_ENOMEM, EFA_ERR_NOMEM, "no memory for an unexpected message");
+		if (efa_pkt_tab[rx->type].props & (EFA_P_DC | EFA_P_READ_IOV | EFA_P_LONGCTS))
+			efa_refuse_send(rx->peer, h);
 		return false;
 	}
 	TAILQ_INSERT_TAIL(&rx->held, held, link);
@@ -679,10 +681,7 @@ void efa_rx_discard(struct kit_ep *kep, struct kit_ux *ux)
 		end(rx);
 		return;
 	}
-	/*
-	 * The sender of a long or delivery-complete message still waits for us. A read-based one is released by its
-	 * EOR; a CTS-based one is taken to the end into no buffer.
-	 */
+	/* Its sender may wait for us: for an EOR, for a receipt, or for grants until all has gone into no buffer. */
 	if (efa_pkt_tab[rx->type].props & EFA_P_LONGCTS) {
 		sink(rx);
 		return;
