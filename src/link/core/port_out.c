@@ -64,9 +64,9 @@ int port_frame_out(struct link_port *p, struct link_peer *peer, enum link_kind k
 		rc = shm_send(peer->shm, kind, hdr, hdr_len, iov, iov_cnt, cookie);
 	} else {
 		rc = frame_out_net(p, peer, kind, hdr, hdr_len, iov, iov_cnt, cookie);
+		p->stats.net_tx_frames += !rc && kind == LINK_K_NIC;
 	}
 	if (likely(!rc && kind == LINK_K_NIC)) {
-		p->stats.net_tx_frames += !peer->shm;
 		p->stats.tx_frames++;
 		p->stats.tx_bytes += len;
 	}
