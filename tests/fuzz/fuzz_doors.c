@@ -71,7 +71,7 @@ static void door_cassini_first(const struct view *v)
 	uint32_t match_id;
 	uint16_t vni, pid;
 
-	if (view_copy(v, 0, &h, CASSINI_PUT_HDR) < CASSINI_PUT_HDR)
+	if (v->seg_cnt != 1 || view_copy(v, 0, &h, CASSINI_PUT_HDR) < CASSINI_PUT_HDR) /* frames come in one piece */
 		return;
 	vni = le16_get(h.vni);
 	pid = le16_get(h.pid);
@@ -80,7 +80,7 @@ static void door_cassini_first(const struct view *v)
 	    match_id != CASSINI_MATCH_ID(CASSINI_MATCH_ID_PID(match_id), CASSINI_MATCH_ID_NIC(match_id)) ||
 	    CASSINI_MATCH_ID_PID(match_id) >= CASSINI_PID_CNT) /* there is none */
 		return;
-	if (!cassini_put_check(v, cassini_put_word(vni, pid), match_id, &pkt))
+	if (!cassini_put_check(v->seg[0].p, (uint32_t)v->len, cassini_put_word(vni, pid), match_id, &pkt))
 		return;
 	FUZZ_CHECK(!cassini_pkt_check(v, &all) && pkt.op == CASSINI_PKT_PUT && !pkt.flags);
 	FUZZ_CHECK(!memcmp(&pkt, &all, offsetof(struct cassini_pkt_in, amo)));
