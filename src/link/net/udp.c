@@ -113,8 +113,7 @@ struct udp {
 	uint32_t error_cnt;
 	struct udp_error error[ERRORS_MAX]; /* one that finds no room comes again with the next datagram */
 	struct rx_batch *rx;
-	uint32_t rx_want;  /* datagrams, or trains, that the next poll asks for in one call */
-	uint32_t rx_run;   /* that have come since a poll found nothing */
+	uint32_t rx_run;   /* datagrams, or trains, that have come since a poll found nothing */
 	uint32_t rx_alone; /* runs of one, without a longer one since; up to ALONE_RUNS */
 	struct tx_batch tx;
 };
@@ -506,7 +505,6 @@ static int rx_open(struct udp *u)
 		};
 	}
 	u->rx = r;
-	u->rx_want = RX_MSGS;
 	return 0;
 }
 
@@ -609,16 +607,19 @@ static __attribute__((noinline)) int rx_gated(struct udp *u, int budget)
 	return done + more;
 }
 
-/* How many the next poll asks for, after one that has @found something or not. */
-static void rx_expect(struct udp *u, bool found)
+/* How many a poll asks for in one call. */
+static uint32_t rx_want(const struct udp *u)
 {
-	if (found) {
-		u->rx_want = RX_MSGS;
-	} else if (u->rx_run) {
-		u->rx_alone = u->rx_run > 1 ? 0 : MIN(u->rx_alone + 1, ALONE_RUNS);
-		u->rx_want = u->rx_alone < ALONE_RUNS ? RX_MSGS : 1;
-		u->rx_run = 0;
-	}
+	return u->rx_run || u->rx_alone < ALONE_RUNS ? RX_MSGS : 1;
+}
+
+/* A poll has found nothing. */
+static void rx_run_end(struct udp *u)
+{
+	if (!u->rx_run)
+		return;
+	u->rx_alone = u->rx_run > 1 ? 0 : MIN(u->rx_alone + 1, ALONE_RUNS);
+	u->rx_run = 0;
 }
 
 static int udp_poll(struct carrier *c, int budget)
@@ -628,8 +629,9 @@ static int udp_poll(struct carrier *c, int budget)
 
 	if (unlikely(!u->rx) && rx_open(u))
 		return 0;
-	done = unlikely(u->gate != NULL) ? rx_gated(u, budget) : rx_some(u, u->fd, u->rx_want, budget, false);
-	rx_expect(u, done);
+	done = unlikely(u->gate != NULL) ? rx_gated(u, budget) : rx_some(u, u->fd, rx_want(u), budget, false);
+	if (!done)
+		rx_run_end(u);
 	if (unlikely(done >= budget) && ++u->full_polls % FULL_POLLS == 0)
 		gate_look(&u->gate, c->port, u->fd, &u->lost_seen);
 	if (unlikely(u->error_cnt))

@@ -21,12 +21,12 @@ struct cassini_drops {
 	uint32_t cnt;  /* not told of yet */
 };
 
-static struct cassini_drops *drops_find(const struct cassini_pte *pte, const struct cassini_peer *peer, uint32_t life)
+static struct cassini_drops *drops_find(const struct cassini_pte *pte, const struct cassini_peer *peer)
 {
 	struct cassini_drops *d;
 
 	SLIST_FOREACH(d, &peer->drops, next)
-		if (d->pte == pte && d->life == life)
+		if (d->pte == pte && d->life == peer->life)
 			break;
 	return d;
 }
@@ -46,7 +46,7 @@ static void drops_lose(struct cassini_drops *d)
 
 void cassini_drops_add(struct cassini_pte *pte, struct cassini_peer *peer)
 {
-	struct cassini_drops *d = drops_find(pte, peer, peer->life);
+	struct cassini_drops *d = drops_find(pte, peer);
 
 	if (!d) {
 		d = mem_alloc(sizeof(*d));
