@@ -210,11 +210,68 @@ static void data__refused_once(void **state)
 	world_close(&w);
 }
 
+/*
+ * Of a write in several packets the first one is refused; the region is there when the last one comes. It is not whole:
+ * its CQ data announce nothing, and it does not count as a write.
+ */
+static void data__refused_in_part(void **state)
+{
+	static uint8_t dst[2][1024];
+	static const uint8_t src[1024];
+	const uint64_t key = 777;
+	struct fi_cq_err_entry err;
+	struct opx_peer *from;
+	struct fid_cntr *cntr;
+	struct fid_mr *mr;
+	uint8_t handle[4];
+	struct hfi_hdr h;
+	struct view v;
+	void *ctx;
+
+	(void)state;
+	memset(handle, 0xff, sizeof(handle));
+	world_open(&w, 0);
+	assert_int_equal(fi_cntr_open(w.domain, NULL, &cntr, NULL), 0);
+	world_ep(&w, 0)->kit.cntr[KIT_CNTR_REMOTE_WRITE] = container_of(cntr, struct kit_cntr, fid);
+	for (int has_data = 0; has_data < 2; has_data++) {
+		h = world_hdr(&w, OPX_RZV_DATA, OPX_SUB_PUT, has_data ? OPX_DATA_HANDLE : 12345);
+		h.w[1] = le64_put(key);
+		h.tag = le64_put(sizeof(dst));
+		v = view_of(src, sizeof(src));
+		assert_true(world_take(&w, &h, &v, HFI_RCV_EAGER));
+		assert_int_equal(fi_mr_reg(w.domain, dst, sizeof(dst), FI_REMOTE_WRITE, 0, key, 0, &mr, NULL), 0);
+		h.w[0] = le64_put(sizeof(src));
+		assert_true(world_take(&w, &h, &v, HFI_RCV_EAGER));
+		assert_int_equal(fi_cntr_read(cntr), 0);
+		if (!has_data)
+			assert_int_equal(fi_close(&mr->fid), 0);
+	}
+	lock_acquire(lock_of());
+	from = opx_peer_find(world_ep(&w, 1), w.to[0]);
+	from->silent = 1;
+	lock_release(lock_of());
+	h = world_hdr(&w, OPX_RMA, OPX_SUB_PUT_DATA, 99);
+	h.w[1] = le64_put(key);
+	h.tag = le64_put(sizeof(dst));
+	v = view_of(handle, sizeof(handle));
+	assert_true(world_take(&w, &h, &v, HFI_RCV_EAGER));
+	for (uint64_t end = end_ns(); !world_ep(&w, 1)->kit.late_cnt && clk_now_ns(NULL) < end;)
+		assert_int_equal(world_poll(&w, 1, &ctx, &err), 0);
+	assert_int_equal(world_ep(&w, 1)->kit.late_cnt, 1);
+	assert_int_equal(world_ep(&w, 1)->kit.late_errno, OPX_ST_KEY);
+	assert_int_equal(world_poll(&w, 0, &ctx, &err), 0);
+	world_ep(&w, 0)->kit.cntr[KIT_CNTR_REMOTE_WRITE] = NULL;
+	assert_int_equal(fi_close(&cntr->fid), 0);
+	assert_int_equal(fi_close(&mr->fid), 0);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(data__target_without_memory),
 		cmocka_unit_test(data__refused_once),
+		cmocka_unit_test(data__refused_in_part),
 		cmocka_unit_test(data__of_nothing_counts_once),
 		cmocka_unit_test(data__announced_in_order),
 		cmocka_unit_test(message__not_acknowledged),

@@ -63,7 +63,7 @@ void opx_on_put(struct opx_peer *peer, const struct hfi_hdr *h, const struct vie
 
 	if (at && unlikely(!guard_view(data, 0, at, data->len)))
 		why = OPX_ST_GONE;
-	if (unlikely(why == OPX_ST_GONE) && (!is_last || handle == OPX_DATA_HANDLE))
+	if (unlikely(why) && (!is_last || handle == OPX_DATA_HANDLE))
 		lost_note(peer, handle, key, end, why);
 	if (is_last && !why && !is_lost(peer, handle, key, end))
 		count(peer->ep, KIT_CNTR_REMOTE_WRITE);
