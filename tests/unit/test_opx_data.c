@@ -266,12 +266,117 @@ static void data__refused_in_part(void **state)
 	world_close(&w);
 }
 
+/* --- messages for which there is no memory --------------------------------------------------------- */
+
+/* The victim can keep one message that has no receive, and keeps it. Return: what to give back for another one. */
+static void *ins_take(void)
+{
+	struct opx_ep *ep = world_ep(&w, 0);
+	void *in;
+
+	lock_acquire(lock_of());
+	slab_fini(&ep->in_slab);
+	assert_int_equal(slab_init(&ep->in_slab, sizeof(struct opx_in), CACHE_LINE, 1, 1), 0);
+	in = slab_get(&ep->in_slab);
+	lock_release(lock_of());
+	assert_non_null(in);
+	return in;
+}
+
+static void ins_give(void *in)
+{
+	lock_acquire(lock_of());
+	slab_put(&world_ep(&w, 0)->in_slab, in);
+	lock_release(lock_of());
+}
+
+/* Until that many packets had no memory. */
+static void until_unkept(uint64_t cnt)
+{
+	const struct opx_rel_stats *st = opx_rel_stats(world_ep(&w, 0)->rel);
+
+	for (uint64_t end = end_ns(); st->unkept < cnt && clk_now_ns(NULL) < end;)
+		world_run(&w, 1);
+	assert_true(st->unkept >= cnt);
+}
+
+static const size_t message_len[] = {8, 1000, 12000}; /* in the header, in a packet, in several */
+
+/* Between hosts it comes again until there is some, and what is behind it waits. */
+static void unkept__comes_again(void **state)
+{
+	static uint8_t src[12000], dst[2][12000];
+	struct fi_cq_err_entry err;
+	void *ctx, *in;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(message_len); i++) {
+		size_t len = message_len[i];
+
+		memset(src, 5 + (int)i, sizeof(src));
+		world_open(&w, WORLD_UDP);
+		in = ins_take();
+		assert_int_equal(fi_tsend(w.ep[1], src, len, NULL, w.to[0], 1, src), 0);
+		assert_int_equal(fi_tsend(w.ep[1], src, 4, NULL, w.to[0], 2, dst), 0);
+		until_unkept(3);
+		ins_give(in);
+		assert_int_equal(fi_trecv(w.ep[0], dst[0], len, NULL, w.to[1], 1, 0, dst[0]), 0);
+		assert_int_equal(finish(0, &ctx, &err), 1);
+		assert_ptr_equal(ctx, dst[0]);
+		assert_memory_equal(dst[0], src, len);
+		assert_int_equal(fi_trecv(w.ep[0], dst[1], len, NULL, w.to[1], 2, 0, dst[1]), 0);
+		assert_int_equal(finish(0, &ctx, &err), 1);
+		assert_ptr_equal(ctx, dst[1]);
+		for (int n = 0; n < 2; n++)
+			assert_int_equal(finish(1, &ctx, &err), 1);
+		assert_int_equal(world_ep(&w, 1)->kit.late_cnt, 0);
+		world_close(&w);
+	}
+}
+
+/* On one host nobody has a copy: its sender is told, and both go on. */
+static void unkept__is_told(void **state)
+{
+	static uint8_t src[12000], dst[12000];
+	struct fi_cq_err_entry err;
+	struct opx_ep *from;
+	void *ctx, *in;
+	ssize_t rc;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(message_len); i++) {
+		uint64_t end = end_ns();
+
+		world_open(&w, 0);
+		from = world_ep(&w, 1);
+		in = ins_take();
+		assert_int_equal(fi_tsend(w.ep[1], src, message_len[i], NULL, w.to[0], 1, src), 0);
+		until_unkept(1);
+		while (!from->kit.late_cnt && clk_now_ns(NULL) < end)
+			world_run(&w, 1);
+		assert_int_equal(from->kit.late_cnt, 1);
+		assert_int_equal(from->kit.late_errno, OPX_ST_UNKEPT);
+		ins_give(in);
+		assert_int_equal(finish(1, &ctx, &err), 1); /* it had left */
+		assert_int_equal(fi_trecv(w.ep[0], dst, sizeof(dst), NULL, w.to[1], 2, 0, dst), 0);
+		while ((rc = fi_tsend(w.ep[1], src, 4, NULL, w.to[0], 2, src)) == -FI_EAGAIN && clk_now_ns(NULL) < end)
+			world_run(&w, 1);
+		assert_int_equal(rc, 0);
+		assert_int_equal(finish(0, &ctx, &err), 1);
+		assert_ptr_equal(ctx, dst);
+		assert_int_equal(from->kit.late_cnt, 1);
+		world_close(&w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(data__target_without_memory),
 		cmocka_unit_test(data__refused_once),
 		cmocka_unit_test(data__refused_in_part),
+		cmocka_unit_test(unkept__comes_again),
+		cmocka_unit_test(unkept__is_told),
 		cmocka_unit_test(data__of_nothing_counts_once),
 		cmocka_unit_test(data__announced_in_order),
 		cmocka_unit_test(message__not_acknowledged),

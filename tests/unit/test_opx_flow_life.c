@@ -501,6 +501,23 @@ static void opx_flow__gone_of_a_new_flow(void **state)
 	rig_close(&g);
 }
 
+/* Whatever ends it, until it has ended nobody may take it for open. */
+static void opx_flow_open__of_a_doomed_one(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	rig_pair(&g, 27, RIG_LOCAL);
+	assert_int_equal(opx_flow_open(rig_flow(&g, 0, 1)), 0);
+	for (int why = OPX_ST_KEY; why < OPX_ST_NUM; why++) {
+		rig_flow(&g, 0, 1)->doom = (uint8_t)why;
+		assert_true(opx_flow_open(rig_flow(&g, 0, 1)) < 0);
+	}
+	rig_flow(&g, 0, 1)->doom = OPX_OK;
+	rig_more(&g);
+	rig_close(&g);
+}
+
 static void opx_flow__send_errors(void **state)
 {
 	static const struct {
@@ -723,6 +740,7 @@ int main(void)
 		cmocka_unit_test(opx_flow__waits_without_a_stream),
 		cmocka_unit_test(opx_flow__gone),
 		cmocka_unit_test(opx_flow__gone_of_a_new_flow),
+		cmocka_unit_test(opx_flow_open__of_a_doomed_one),
 		cmocka_unit_test(opx_flow__send_errors),
 		cmocka_unit_test(opx_flow__port_down),
 		cmocka_unit_test(opx_flow__one_sided_end),

@@ -552,14 +552,6 @@ int opx_pump(struct opx_ep *ep);
  * posted; -FI_EAGAIN; else terminal.
  */
 int opx_data_send(struct opx_op *op);
-/**
- * opx_status_of() - Why a post or a copy between processes failed with @rc: @other if it is nothing that has a status
- * of its own.
- */
-enum opx_status opx_status_of(int rc, enum opx_status other);
-/** opx_err_of() - fi errno of a status; opx_strerror() its words. */
-int opx_err_of(enum opx_status st);
-const char *opx_strerror(int prov_errno);
 
 /* opx_tx.c: FI_MSG and FI_TAGGED, sender's side */
 /* In @flags FI_TAGGED says which kind it is, whatever the caller has said. */

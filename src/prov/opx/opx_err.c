@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Why operations fail: one row per status with the libfabric error and our words.
-#include "prov/opx/opx.h"
+#include <rdma/fi_errno.h>
+
+#include "prov/opx/opx_proto.h"
 
 static const struct {
 	int err;
@@ -24,7 +26,9 @@ static const struct {
 	[OPX_ST_NET_DOWN] = {FI_ENETDOWN, "the HFI's port is down"},
 	[OPX_ST_UNREACH] = {FI_EHOSTUNREACH, "the peer never answered"},
 	[OPX_ST_TRUNC] = {FI_ETRUNC, "the message is longer than the receive buffer"},
+	[OPX_ST_UNKEPT] = {FI_ENOMEM, "the peer had no memory for a message that had left, which is lost"},
 };
+static_assert(ARRAY_SIZE(row) == OPX_ST_NUM, "the last one has a row");
 
 int opx_err_of(enum opx_status st)
 {

@@ -20,8 +20,8 @@ static_assert(ARRAY_SIZE(own_row) * sizeof(uint64_t) == sizeof(struct opx_stats)
 static const struct stats_row rel_row[] = {
 	ROW(tx_pkts), ROW(rx_pkts), ROW(replays), ROW(pings_tx), ROW(pings_rx), ROW(acks_tx), ROW(acks_rx),
 	ROW(nacks_tx), ROW(nacks_rx),
-	ROW(dups), ROW(ahead), ROW(ahead_drops), ROW(full_drops), ROW(bad_key), ROW(inits_tx), ROW(inits_rx),
-	ROW(resynchs_tx), ROW(resynchs_rx),
+	ROW(dups), ROW(ahead), ROW(ahead_drops), ROW(full_drops), ROW(unkept), ROW(bad_key),
+	ROW(inits_tx), ROW(inits_rx), ROW(resynchs_tx), ROW(resynchs_rx),
 	ROW(throttled), ROW(peers_dead), ROW(malformed), ROW(peers_closed),
 };
 static_assert(ARRAY_SIZE(rel_row) * sizeof(uint64_t) == sizeof(struct opx_rel_stats), "every counter");

@@ -203,6 +203,8 @@ static void on_dead(void *ctx, struct opx_flow *f, enum opx_status why)
 	struct opx_in *in, *next_in;
 
 	(void)ctx;
+	if (why == OPX_ST_UNKEPT)
+		kit_ep_late_error(&peer->ep->kit, opx_err_of(why), (int)why, opx_strerror((int)why), false);
 	peer->silent = 0;
 	memset(peer->lost, 0, sizeof(peer->lost));
 	if (peer->is_asked) {

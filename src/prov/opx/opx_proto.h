@@ -67,8 +67,18 @@ enum opx_status {
 	OPX_ST_GONE,
 	OPX_ST_WIRE_NUM,
 	/* not on the wire */
-	OPX_ST_PEER_GONE = 32, OPX_ST_PEER_SILENT, OPX_ST_PEER_REPLACED, OPX_ST_NET_DOWN, OPX_ST_UNREACH, OPX_ST_TRUNC
+	OPX_ST_PEER_GONE = 32, OPX_ST_PEER_SILENT, OPX_ST_PEER_REPLACED, OPX_ST_NET_DOWN, OPX_ST_UNREACH, OPX_ST_TRUNC,
+	OPX_ST_UNKEPT,
+	OPX_ST_NUM
 };
+/**
+ * opx_status_of() - Why a post or a copy between processes failed with @rc: @other if it is nothing that has a status
+ * of its own.
+ */
+enum opx_status opx_status_of(int rc, enum opx_status other);
+/** opx_err_of() - fi errno of a status; opx_strerror() its words. */
+int opx_err_of(enum opx_status st);
+const char *opx_strerror(int prov_errno);
 
 struct opx_piece { le64_t addr; le64_t len; le32_t key; le32_t rsvd; };
 struct opx_wire_tid { le16_t idx, rsvd; le32_t len; };

@@ -98,8 +98,8 @@ static int buf_reserve(struct opx_in *in)
 
 bool opx_in_keep(struct opx_in *in)
 {
-	in->ep->stats.rx_unexpected++;
 	if (!kit_srx_unexpected(&in->ep->srx, &in->ux)) {
+		in->ep->stats.rx_unexpected++;
 		in->kept = sizeof(*in) + (in->buf && in->buf != in->small ? in->len : 0);
 		opx_quota_add(in->peer, OPX_Q_KEPT, in->kept);
 		return true;
@@ -107,14 +107,12 @@ bool opx_in_keep(struct opx_in *in)
 	return false;
 }
 
-/* Nobody has posted a receive. False: no memory, the message is lost, which is said. */
-static bool keep_unexpected(struct opx_in *in)
+/* Nobody has posted a receive, or its memory cannot be had: what has brought @in has not come. @in may be NULL. */
+static void unkept(struct opx_peer *peer, struct opx_in *in)
 {
-	if (opx_in_keep(in))
-		return true;
-	LOG_WARN("no memory for an unexpected message of %llu bytes: it is lost", (unsigned long long)in->len);
-	in->discarded = true;
-	return false;
+	if (in)
+		opx_in_put(in);
+	opx_flow_unkept(&peer->flow);
 }
 
 /* --- inject and eager: one packet ------------------------------------------------------------------------------ */
@@ -125,14 +123,12 @@ static __attribute__((noinline)) void eager_unexpected(struct opx_peer *peer, co
 	struct opx_in *in = opx_in_get(peer, OPX_IN_EAGER, h, data->len);
 
 	if (!in || buf_reserve(in)) {
-		LOG_WARN("no memory for an unexpected message of %u bytes: it is lost", data->len);
-		if (in)
-			opx_in_put(in);
+		unkept(peer, in);
 		return;
 	}
 	view_copy(data, 0, in->buf, data->len);
-	if (!keep_unexpected(in))
-		opx_in_put(in);
+	if (!opx_in_keep(in))
+		unkept(peer, in);
 }
 
 static inline bool is_tagged(const struct hfi_hdr *h)
@@ -280,14 +276,16 @@ static void on_mp_first(struct opx_peer *peer, const struct hfi_hdr *h, const st
 	}
 	in = opx_in_get(peer, OPX_IN_MP, h, len);
 	if (!in) {
-		LOG_WARN("no memory for a message of %llu bytes: it is lost", (unsigned long long)len);
+		unkept(peer, NULL);
 		return;
 	}
 	opx_flow_wait(&peer->flow, 1); /* for the rest: who is stopped in the middle is noticed */
-	peer->ep->stats.rx_mp++;
 	in->krx = kit_srx_match(&peer->ep->srx, in->ux.tagged, peer->uid, in->ux.mt.tag, len);
-	if (!in->krx && (buf_reserve(in) || !keep_unexpected(in)))
-		in->discarded = true;
+	if (!in->krx && (buf_reserve(in) || !opx_in_keep(in))) {
+		unkept(peer, in);
+		return;
+	}
+	peer->ep->stats.rx_mp++;
 	mp_bytes(in, 0, data);
 }
 

@@ -240,14 +240,10 @@ static int init_prepare(struct opx_flow *f)
 
 int opx_flow_open(struct opx_flow *f)
 {
-	static const int err[] = {[OPX_ST_PEER_GONE] = -FI_ECONNREFUSED,   [OPX_ST_PEER_SILENT] = -FI_ETIMEDOUT,
-				  [OPX_ST_PEER_REPLACED] = -FI_ECONNRESET, [OPX_ST_NET_DOWN] = -FI_ENETDOWN,
-				  [OPX_ST_UNREACH] = -FI_EHOSTUNREACH,	   [OPX_ST_NOMEM] = -FI_ENOMEM,
-				  [OPX_ST_CANCELED] = -FI_ECANCELED,	   [OPX_ST_TRUNC] = -FI_ECONNREFUSED};
 	int rc = 0;
 
 	if (f->doom)
-		return err[f->doom];
+		return -opx_err_of((enum opx_status)f->doom);
 	if (f->state == OPX_FLOW_OPEN)
 		return 0;
 	if (f->state == OPX_FLOW_INIT && !f->is_keyed) {

@@ -160,7 +160,8 @@ uint64_t opx_rel_next_ns(const struct opx_rel *rel); /* when it must run again; 
 struct opx_rel_stats {
 	uint64_t tx_pkts, rx_pkts, replays, pings_tx, pings_rx, acks_tx, acks_rx, nacks_tx, nacks_rx, dups, ahead,
 		ahead_drops;
-	uint64_t full_drops, bad_key, inits_tx, inits_rx, resynchs_tx, resynchs_rx, throttled, peers_dead, malformed;
+	uint64_t full_drops, unkept, bad_key, inits_tx, inits_rx, resynchs_tx, resynchs_rx, throttled, peers_dead,
+		malformed;
 	uint64_t peers_closed; /* they said BYE, as at the end of each job; peers_dead are the others */
 };
 const struct opx_rel_stats *opx_rel_stats(const struct opx_rel *rel);
@@ -318,6 +319,11 @@ void opx_flow_wait(struct opx_flow *f, int delta);
  * beyond that does not keep to the protocol: its flow ends.
  */
 void opx_flow_full(struct opx_flow *f, bool is_full);
+/**
+ * opx_flow_unkept() - From deliver(), at its end: there was no memory for that packet, which has not come then. Between
+ * hosts it comes again; on this host nobody has a copy, and the sender's flow ends (UNKEPT).
+ */
+void opx_flow_unkept(struct opx_flow *f);
 /** opx_flow_open() - Start or go on with the handshake. Return: 0 it is done; -FI_EAGAIN; else as opx_flow_post(). */
 int opx_flow_open(struct opx_flow *f);
 /**

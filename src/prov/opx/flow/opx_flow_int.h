@@ -75,6 +75,7 @@ struct opx_rel {
 	struct slab pool[OPX_REP_NUM];
 	uint32_t copies, refs; /* packets to be sent or acknowledged */
 	uint32_t silent_said;  /* lines about peers from whom nothing comes */
+	uint32_t unkept_said;  /* and about messages for which there was no memory */
 	uint32_t ahead;        /* packets before their turn, of all flows */
 	struct opx_sdma *sdma; /* [sdma_cnt] */
 	uint32_t sdma_cnt, sdma_head, sdma_used; /* busy slots: sdma_used ones from sdma_head on, in order of posting */

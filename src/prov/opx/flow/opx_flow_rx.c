@@ -4,6 +4,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include "base/log.h"
 #include "prov/opx/flow/opx_flow_int.h"
 
 #define NACK_AGAIN 8 /* packets kept, between NACKs of the first gap */
@@ -227,6 +228,18 @@ static bool may_take(struct opx_flow *f, const struct hfi_hdr *h)
 	return false;
 }
 
+void opx_flow_unkept(struct opx_flow *f)
+{
+	f->rx_psn = psn_add(f->rx_psn, HFI_PSN_MASK);
+	opx_flow_rx_look(f);
+	f->rel->st.rx_pkts--;
+	f->rel->st.unkept++;
+	LOG_FEW(LOG_LVL_WARN, f->rel->unkept_said, "no memory for a message from LID %u: %s", hfi_dst_lid(f->dst),
+		hfi_dst_is_local(f->dst) ? "it is lost, which its sender is told" : "it has to come again");
+	if (hfi_dst_is_local(f->dst) && !opx_ud_nack(f, f->rx_psn, 1, 0, 1))
+		opx_flow_doom(f, OPX_ST_NOMEM); /* it cannot be told so; it hears of that */
+}
+
 /* --- the door ----------------------------------------------------------------------------------------------------- */
 
 /*
@@ -235,7 +248,6 @@ static bool may_take(struct opx_flow *f, const struct hfi_hdr *h)
  */
 static void ack_due(struct opx_flow *f, uint8_t ecn, uint32_t len)
 {
-	f->rx_wrapped |= !f->rx_psn;
 	if (ecn & OPX_ACK_REQ ? ecn & OPX_ACK_LATE : len <= OPX_COPY_SMALL)
 		opx_ud_ack_late(f);
 	else
@@ -250,6 +262,7 @@ static inline bool is_ack_due(const struct opx_flow *f, uint8_t ecn)
 
 static __attribute__((noinline)) void take_and_ack(struct opx_rel *rel, struct opx_flow *f, const struct hfi_pkt *pkt)
 {
+	f->rx_wrapped |= hfi_hdr_psn(pkt->hdr) == HFI_PSN_MASK;
 	deliver(rel, f, pkt->hdr, &pkt->data, pkt->type);
 	ack_due(f, pkt->hdr->ecn, pkt->data.len);
 }

@@ -686,7 +686,7 @@ bool opx_flow_nacked(struct opx_flow *f, uint32_t first, uint32_t cnt, uint32_t 
 		return false;
 	if (f->is_local) { /* the receiver had no memory for it, and nobody has kept it */
 		if (from >= 0)
-			opx_flow_doom(f, OPX_ST_NOMEM);
+			opx_flow_doom(f, OPX_ST_UNKEPT);
 		return from >= 0;
 	}
 	STAILQ_FOREACH(r, &f->queue, next)
