@@ -95,6 +95,55 @@ static void timers__one_thread_at_a_time(void **state)
 	world_close(&w);
 }
 
+static void (*others_turn)(void); /* once, when memory is hidden next */
+void __real_hfi_conceal(struct hfi_ctxt *c, uint32_t key);
+void __wrap_hfi_conceal(struct hfi_ctxt *c, uint32_t key);
+
+/* As where a stopped process is in the middle of a copy out of that memory: the lock is let go of. */
+void __wrap_hfi_conceal(struct hfi_ctxt *c, uint32_t key)
+{
+	void (*turn)(void) = others_turn;
+
+	others_turn = NULL;
+	__real_hfi_conceal(c, key);
+	if (turn)
+		turn();
+}
+
+static void look_any(void *obj, void *arg)
+{
+	*(struct opx_op **)arg = obj;
+}
+
+static void ops_end(void)
+{
+	for (struct opx_op *op = NULL;; op = NULL) {
+		slab_foreach(&world_ep(&w, 1)->op_slab, look_any, &op);
+		if (!op)
+			break;
+		opx_op_fail(op, FI_EIO, OPX_ST_COPY);
+	}
+}
+
+/* What waits for its end when its endpoint closes ends while its memory is hidden: once. */
+static void close__while_operations_end(void **state)
+{
+	static uint8_t src[8];
+	struct iovec iov = {src, sizeof(src)};
+	struct fi_msg_tagged m = {.msg_iov = &iov, .iov_count = 1};
+
+	(void)state;
+	world_open(&w, 0);
+	m.addr = w.to[0];
+	for (int i = 0; i < 3; i++) /* each has a copy, which its receiver may fetch and does not */
+		assert_int_equal(fi_tsendmsg(w.ep[1], &m, FI_INJECT | FI_DELIVERY_COMPLETE), 0);
+	others_turn = ops_end;
+	assert_int_equal(fi_close(&w.ep[1]->fid), 0);
+	assert_null(others_turn);
+	w.ep[1] = NULL;
+	world_close(&w);
+}
+
 #define LEN 70000u
 
 static void look_op(void *obj, void *arg)
@@ -168,6 +217,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(close__while_somebody_holds_it),
 		cmocka_unit_test(close__while_timers_run),
+		cmocka_unit_test(close__while_operations_end),
 		cmocka_unit_test(timers__one_thread_at_a_time),
 		cmocka_unit_test(region__served_for_ever),
 	};

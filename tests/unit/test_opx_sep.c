@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "opx_fake.h"
@@ -230,6 +231,48 @@ static void sep__at_the_same_time(void **state)
 	pthread_cond_destroy(&race.cond);
 }
 
+static struct {
+	pthread_t thread;
+	_Atomic bool is_done, was_done;
+	int ret;
+} second;
+
+static void *second_run(void *arg)
+{
+	second.ret = fi_enable(arg);
+	atomic_store(&second.is_done, true);
+	return NULL;
+}
+
+/* Another thread enables the receive context: either waits for the first, or is done before that goes on. */
+static void second_begin(void)
+{
+	if (atomic_exchange(&second.was_done, true))
+		return;
+	assert_int_equal(pthread_create(&second.thread, NULL, second_run, r.rx[0]), 0);
+	for (int i = 0; i < 50 && !atomic_load(&second.is_done); i++)
+		usleep(1000);
+}
+
+/* Two contexts of one endpoint are enabled by two threads: it gets its HFI contexts once. */
+static void ctx__two_threads_enable(void **state)
+{
+	(void)state;
+	memset(&second, 0, sizeof(second));
+	g_fake.unit[0].nctxts = HFI_CTXT_MAX;
+	contexts_open();
+	assert_int_equal(fi_scalable_ep_bind(r.sep, &r.av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(r.tx[0], &r.txcq->fid, FI_TRANSMIT), 0);
+	assert_int_equal(fi_ep_bind(r.rx[0], &r.rxcq->fid, FI_RECV), 0);
+	g_fake.turn = second_begin;
+	assert_int_equal(fi_enable(r.tx[0]), 0);
+	assert_int_equal(pthread_join(second.thread, NULL), 0);
+	assert_int_equal(second.ret, 0);
+	assert_int_equal(g_fake.opened, CNT);
+	assert_int_equal(g_fake.peers, CNT);
+	contexts_close();
+}
+
 static void sep__no_run(void **state)
 {
 	(void)state;
@@ -414,6 +457,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(sep__consecutive, setup, teardown),
 		cmocka_unit_test_setup_teardown(sep__between_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(sep__at_the_same_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(ctx__two_threads_enable, setup, teardown),
 		cmocka_unit_test_setup_teardown(sep__no_run, setup, teardown),
 		cmocka_unit_test_setup_teardown(sep__directions, setup, teardown),
 		cmocka_unit_test_setup_teardown(sep__indices, setup, teardown),

@@ -376,6 +376,8 @@ struct opx_sep {
 	struct opx_domain *domain;
 	int cnt;                       /* contexts */
 	struct opx_ep *ep[OPX_SEP_MAX];
+	/* one context is opened, enabled or closed at a time: they share HFI contexts. Taken before kit.lock */
+	pthread_mutex_t turn;
 };
 
 /* opx_ep.c, opx_sep.c */

@@ -328,13 +328,43 @@ bool opx_peers_leave(struct opx_ep *ep, uint64_t dir)
 	return l.is_left;
 }
 
+#define HIDE_CNT 64
+
+struct hide {
+	uint32_t key[HIDE_CNT];
+	unsigned cnt;
+};
+
+static void keys_take(void *obj, void *arg)
+{
+	struct opx_op *op = obj;
+	struct hide *h = arg;
+
+	while (op->key_cnt && h->cnt < HIDE_CNT)
+		h->key[h->cnt++] = op->keys[--op->key_cnt];
+}
+
+/*
+ * Before anything is dropped: hiding memory from a stopped process lets go of the lock, and what the adapter's thread
+ * takes for @ep meanwhile may end operations.
+ */
+static void ops_hide(struct opx_ep *ep)
+{
+	struct hide h;
+
+	do {
+		h.cnt = 0;
+		slab_foreach(&ep->op_slab, keys_take, &h);
+		for (unsigned i = 0; i < h.cnt; i++)
+			hfi_conceal(ep->hw, h.key[i]);
+	} while (h.cnt == HIDE_CNT);
+}
+
 static void op_drop(void *obj, void *arg)
 {
 	struct opx_op *op = obj;
 
 	(void)arg;
-	for (int i = 0; i < op->key_cnt; i++)
-		hfi_conceal(op->ep->hw, op->keys[i]);
 	mem_free(op->tids);
 	mem_free(op->copy);
 }
@@ -363,6 +393,7 @@ void opx_peers_fini(struct opx_ep *ep)
 {
 	if (!ep->peer_tab)
 		return;
+	ops_hide(ep);
 	slab_foreach(&ep->op_slab, op_drop, NULL);
 	slab_foreach(&ep->in_slab, in_drop, NULL);
 	slab_foreach(&ep->peer_slab, peer_drop, NULL);

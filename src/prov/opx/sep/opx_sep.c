@@ -33,8 +33,6 @@ static uint64_t dir_of(const struct fid *fid)
 /* With the first of its objects the endpoint gets all its HFI contexts: their numbers must follow each other. */
 static int hw_open(struct opx_sep *sep)
 {
-	if (sep->domain->kit.forked(&sep->domain->kit))
-		return -FI_EIO;
 	if (!sep->kit.av) {
 		LOG_WARN("scalable endpoint or context not enabled: no address vector is bound to the endpoint");
 		return -FI_ENOAV;
@@ -54,7 +52,7 @@ static int hw_open(struct opx_sep *sep)
 	return 0;
 }
 
-static int ctx_enable(struct opx_ep *ep, uint64_t dir)
+static int ctx_enable_in_turn(struct opx_ep *ep, uint64_t dir)
 {
 	int ret;
 
@@ -79,6 +77,30 @@ static int ctx_enable(struct opx_ep *ep, uint64_t dir)
 	return ret;
 }
 
+static int ctx_enable(struct opx_ep *ep, uint64_t dir)
+{
+	int ret;
+
+	if (ep->domain->kit.forked(&ep->domain->kit)) /* somebody else's turn would last for ever */
+		return -FI_EIO;
+	pthread_mutex_lock(&ep->sep->turn);
+	ret = ctx_enable_in_turn(ep, dir);
+	pthread_mutex_unlock(&ep->sep->turn);
+	return ret;
+}
+
+static int sep_enable(struct opx_sep *sep)
+{
+	int ret;
+
+	if (sep->domain->kit.forked(&sep->domain->kit))
+		return -FI_EIO;
+	pthread_mutex_lock(&sep->turn);
+	ret = hw_open(sep);
+	pthread_mutex_unlock(&sep->turn);
+	return ret;
+}
+
 static int ctx_control(struct fid *fid, int command, void *arg)
 {
 	return command == FI_ENABLE ? ctx_enable(ctx_of(fid), dir_of(fid))
@@ -87,7 +109,7 @@ static int ctx_control(struct fid *fid, int command, void *arg)
 
 static int sep_control(struct fid *fid, int command, void *arg)
 {
-	return command == FI_ENABLE ? hw_open(to_sep(fid)) : kit_ep_control(&to_sep(fid)->kit, command, arg);
+	return command == FI_ENABLE ? sep_enable(to_sep(fid)) : kit_ep_control(&to_sep(fid)->kit, command, arg);
 }
 
 /* --- bind ---------------------------------------------------------------------------------------- */
@@ -217,13 +239,18 @@ static int ctx_close(struct fid *fid)
 	struct kit_domain *d = &ep->domain->kit;
 	uint64_t dir = dir_of(fid);
 
-	if (!d->forked(d)) {
-		lock_acquire(&d->lock);
-		ctx_end(ep, dir);
-		lock_release(&d->lock);
+	if (d->forked(d)) {
+		kit_ep_unbind(&ep->kit, dir);
+		ep->opened &= ~dir;
+		return 0;
 	}
+	pthread_mutex_lock(&ep->sep->turn);
+	lock_acquire(&d->lock);
+	ctx_end(ep, dir);
+	lock_release(&d->lock);
 	kit_ep_unbind(&ep->kit, dir);
 	ep->opened &= ~dir;
+	pthread_mutex_unlock(&ep->sep->turn);
 	return 0;
 }
 
@@ -252,6 +279,7 @@ static int sep_close(struct fid *fid)
 	}
 	contexts_fini(sep);
 	kit_ep_fini(&sep->kit);
+	pthread_mutex_destroy(&sep->turn);
 	mem_free(sep);
 	return 0;
 }
@@ -262,20 +290,26 @@ static struct fi_ops ctx_fi_ops = KIT_FI_OPS(ctx_close, ctx_bind, ctx_control);
 static struct fi_ops_ep ctx_ops = KIT_EP_OPS(ctx_cancel, ctx_getopt, ctx_setopt);
 static struct fi_ops_cm ctx_cm_ops = KIT_CM_OPS(ctx_getname);
 
+/* Context @index is open in direction @dir from now on. NULL: it is already, or there is none. */
 static struct opx_ep *ctx_take(struct opx_sep *sep, int index, uint64_t dir, size_t cnt)
 {
 	struct opx_ep *ep = index >= 0 && (size_t)index < cnt ? sep->ep[index] : NULL;
 	const char *what = dir == FI_TRANSMIT ? "transmit" : "receive";
+	bool is_forked = sep->domain->kit.forked(&sep->domain->kit), is_open;
 
 	if (!ep) {
 		LOG_WARN("%s context %d refused: the scalable endpoint has %zu", what, index, cnt);
 		return NULL;
 	}
-	if (ep->opened & dir) {
+	if (!is_forked)
+		pthread_mutex_lock(&sep->turn);
+	is_open = ep->opened & dir;
+	ep->opened |= dir;
+	if (!is_forked)
+		pthread_mutex_unlock(&sep->turn);
+	if (is_open)
 		LOG_WARN("%s context %d of a scalable endpoint is open already", what, index);
-		return NULL;
-	}
-	return ep;
+	return is_open ? NULL : ep;
 }
 
 static int sep_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr, struct fid_ep **out, void *context)
@@ -300,7 +334,6 @@ static int sep_tx_ctx(struct fid_ep *fid, int index, struct fi_tx_attr *attr, st
 		.collective = (struct fi_ops_collective *)&kit_no_collective_ops,
 	};
 	ep->kit.tx_op_flags = attr && attr->op_flags ? attr->op_flags : sep->kit.info->tx_attr->op_flags;
-	ep->opened |= FI_TRANSMIT;
 	*out = &ep->tx_fid;
 	return 0;
 }
@@ -323,7 +356,6 @@ static int sep_rx_ctx(struct fid_ep *fid, int index, struct fi_rx_attr *attr, st
 	ep->kit.fid.atomic = (struct fi_ops_atomic *)&kit_no_atomic_ops;
 	ep->kit.rx_op_flags = attr && attr->op_flags ? attr->op_flags : sep->kit.info->rx_attr->op_flags;
 	ep->srx.min_multi_recv = OPX_MIN_MULTI_RECV;
-	ep->opened |= FI_RECV;
 	*out = &ep->kit.fid;
 	return 0;
 }
@@ -386,6 +418,7 @@ int opx_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
 		return -FI_ENOMEM;
 	sep->domain = d;
 	sep->cnt = (int)cnt;
+	pthread_mutex_init(&sep->turn, NULL);
 	ret = kit_ep_init(&sep->kit, &d->kit, info, no_progress, context);
 	if (ret)
 		goto err_free;
@@ -402,6 +435,7 @@ int opx_sep_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep 
 err_ep:
 	kit_ep_fini(&sep->kit);
 err_free:
+	pthread_mutex_destroy(&sep->turn);
 	mem_free(sep);
 	return ret;
 }
