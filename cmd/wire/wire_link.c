@@ -69,6 +69,8 @@ static const char *status_name(unsigned v)
 		return "busy";
 	case BULK_S_WITHDRAWN:
 		return "withdrawn";
+	case BULK_S_SHUT:
+		return "shut";
 	case BULK_S_NUM:
 		break;
 	}

@@ -78,7 +78,10 @@ struct link_ops {
 	 * closed.
 	 */
 	void (*on_sent)(void *ctx, void *cookie, int status);
-	/* A link_bulk() has ended: 0; -EACCES key, range or right wrong at the target; else as on_sent. */
+	/*
+	 * A link_bulk() has ended: 0; -EACCES key, range or right wrong at the target, or of a group that is not the
+	 * target port's; -ENOTCONN that port is shut (link_port_shut()); else as on_sent.
+	 */
 	void (*on_bulk)(void *ctx, void *cookie, int status);
 	/*
 	 * ORDERED: the last byte of a LINK_PUT is on its way to another host: what is sent now comes behind it. on_bulk
@@ -164,6 +167,9 @@ struct link_port_attr {
 	/* A peer's next incarnation may have its nonce: when one has gone, the next link_send() looks who is there. */
 	bool nonces_repeat;
 	bool no_shm;            /* treat peers on this host as remote (FI_EFA_ENABLE_SHM_TRANSFER=0) */
+	/* Its peers may use the node's regions of this group beside those that are open to all. */
+	uint32_t group;
+	bool is_shut;           /* link_port_shut() from the beginning */
 	const struct link_ops *ops;
 	void *ctx;
 };
@@ -203,6 +209,11 @@ void link_port_set_label(struct link_port *p, uint64_t label);
  * Return: 0; -EBUSY: the port has met peers, which know it by the old one.
  */
 int link_port_set_nonce(struct link_port *p, uint32_t nonce);
+/**
+ * link_port_shut() - From now on, and until it is called with false: peers of @p read and write no region, whichever it
+ * is of (-ENOTCONN there). On return none does any more; waits as link_region_del() does.
+ */
+void link_port_shut(struct link_port *p, bool is_shut);
 /** link_port_addr() - Our own address as peers must use it. */
 const struct link_addr *link_port_addr(const struct link_port *p);
 /** link_poll() - Receive, acknowledge, retransmit, complete. Return: number of events handled, 0 = idle. */
@@ -315,12 +326,19 @@ void link_borrow_end(struct link_port *p);
 
 enum { LINK_GET = 1, LINK_PUT = 2 }; /* rights of a region, and the two operations */
 
+#define LINK_GROUP_MAX ((1u << 29) - 1)
+
 /**
- * link_region_add() - Let peers of all ports of @n read (LINK_GET) and/or write (LINK_PUT) [@addr, +@len).
+ * link_group_region_add() - Let peers of those ports of @n whose group is @group, up to LINK_GROUP_MAX, read (LINK_GET)
+ * and/or write (LINK_PUT) [@addr, +@len). Group 0: peers of all its ports, whatever their group.
  * @key: out; 32 bits from the kernel's generator, not 0: who knows one key knows nothing of another.
  * Return: 0; -ENOMEM; -ENOSPC table full.
  */
-int link_region_add(struct link_node *n, void *addr, size_t len, unsigned rights, uint32_t *key);
+int link_group_region_add(struct link_node *n, uint32_t group, void *addr, size_t len, unsigned rights, uint32_t *key);
+static inline int link_region_add(struct link_node *n, void *addr, size_t len, unsigned rights, uint32_t *key)
+{
+	return link_group_region_add(n, 0, addr, len, rights, key);
+}
 /**
  * link_port_region_add() - The same for peers of @p alone: to those of the node's other ports the key is unknown.
  * link_region_del() ends it.

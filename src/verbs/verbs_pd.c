@@ -20,7 +20,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *ibv)
 		mem_free(pd);
 		return NULL;
 	}
-	if (ctx->pd_cnt >= ctx->dev->attr.max_pd) {
+	if (ctx->pd_cnt >= ctx->dev->attr.max_pd || ctx->pd_last >= EFANIC_PD_MAX) { /* each has a number of its own */
 		lock_release(&ctx->lock);
 		LOG_WARN("%s: all %u protection domains in use (max_pd)", ctx->dev->ibv.name, ctx->dev->attr.max_pd);
 		mem_free(pd);

@@ -41,6 +41,8 @@ struct link_port {
 	struct link_node *node;
 	struct link_addr self;
 	enum link_class cls;
+	uint32_t group;
+	bool is_shut;
 	const struct link_ops *ops;
 	void *ctx;
 	struct link_peer *peers;
@@ -51,7 +53,7 @@ struct link_port {
 struct region {
 	uint64_t addr, len;
 	unsigned rights;
-	uint32_t key;
+	uint32_t key, group;
 	struct region *next;
 };
 
@@ -312,6 +314,8 @@ int link_port_open(const struct link_port_attr *attr, struct link_port **out)
 		attr->port ? attr->port : g_next_port++; /* the first is 0, as a real adapter's */
 	p->self.nonce = attr->nonce;
 	p->cls = attr->cls;
+	p->group = attr->group;
+	p->is_shut = attr->is_shut;
 	p->ops = attr->ops;
 	p->ctx = attr->ctx;
 	p->next = g_ports;
@@ -593,14 +597,19 @@ void link_borrow_end(struct link_port *p)
 
 /* --- bulk --- */
 
-int link_region_add(struct link_node *n, void *addr, size_t len, unsigned rights, uint32_t *key)
+void link_port_shut(struct link_port *p, bool is_shut)
+{
+	p->is_shut = is_shut;
+}
+
+int link_group_region_add(struct link_node *n, uint32_t group, void *addr, size_t len, unsigned rights, uint32_t *key)
 {
 	struct region *r;
 
 	if (g_fake.region_rc)
 		return g_fake.region_rc;
 	r = zalloc(sizeof(*r));
-	*r = (struct region){(uintptr_t)addr, len, rights, ++g_key, g_regions};
+	*r = (struct region){(uintptr_t)addr, len, rights, ++g_key, group, g_regions};
 	g_regions = r;
 	g_fake.regions++;
 	*key = r->key;
@@ -640,14 +649,17 @@ void link_node_served(const struct link_node *n, uint64_t *get_bytes, uint64_t *
 
 static int bulk_copy(const struct item *it)
 {
+	struct link_port *to = port_at(&it->peer->addr);
 	struct region *r = g_regions;
 
-	if (!port_at(&it->peer->addr))
+	if (!to)
 		return -ECONNREFUSED;
+	if (to->is_shut)
+		return -ENOTCONN;
 	while (r && r->key != it->key)
 		r = r->next;
 	if (!r || !(r->rights & (unsigned)it->op) || it->raddr < r->addr || it->len > r->len ||
-	    it->raddr - r->addr > r->len - it->len)
+	    it->raddr - r->addr > r->len - it->len || (r->group && r->group != to->group))
 		return -EACCES;
 	*(it->op == LINK_GET ? &g_served.get : &g_served.put) += it->len;
 	if (it->op == LINK_GET)

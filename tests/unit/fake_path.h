@@ -107,6 +107,11 @@ uint64_t shm_peer_node(const struct shm_peer *sp)
 	return sp->node_id;
 }
 
+uint32_t shm_peer_serves(const struct shm_peer *sp)
+{
+	return fp.port[(size_t)(sp - &fp.shm[0][0]) % FP_PORTS].serves;
+}
+
 const struct link_stats *link_port_stats(const struct link_port *p)
 {
 	return &p->stats;

@@ -564,7 +564,7 @@ static void bulk_help__is_not_repeated(void **state)
 	t = bulk_target_get(fp.node[1].bulk, &fp.peer[1][0], fp.now_ns);
 	at = op->copy_end;
 	lent = op->help_key;
-	assert_int_equal(bulk_lease_take(t->tab, t->slot, lent, LINK_PUT, (uintptr_t)local + at, 1), 0);
+	assert_int_equal(bulk_lease_take(t->tab, t->slot, 0, lent, LINK_PUT, (uintptr_t)local + at, 1), 0);
 	for (int i = 0; i < 1000; i++)
 		fp_pass_without(1);
 	assert_int_equal(d.cnt, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Keys of regions: not to be guessed, good until the region goes, and for the ports that it is for. What was read
-// before that arrives; a read that is stopped writes nothing.
+// Keys of regions: not to be guessed, good until the region goes, and for the ports that it is for while these are not
+// shut. What was read before that arrives; a read that is stopped writes nothing.
 #include "bulk_modes.h"
 
 static void bulk__stale_key_is_refused(void **state)
@@ -116,6 +116,131 @@ static void link_port_region_add__is_for_one_port(void **state)
 		assert_int_equal(bulk_run(LINK_GET, local, sizeof(mem), mem, own), -EACCES);
 		fp_close();
 	}
+}
+
+/* As link_port_shut() does, and undoes. */
+static void shut(int i, bool is_shut)
+{
+	fp.port[i].serves = is_shut ? LINK_SHUT : fp.port[i].group;
+	if (is_shut)
+		bulk_port_shut(fp.port[i].bulk);
+}
+
+/* A region of a group is unknown to the peers of ports of other groups, on every path; one of none is for all. */
+static void link_group_region_add__is_for_its_ports(void **state)
+{
+	static uint8_t mem[MIB], local[MIB];
+	uint32_t key[3];
+
+	(void)state;
+	for (enum mode m = 0; m < MODE_NUM; m++) {
+		if ((m == KERNEL || m == HELPED) && !has_cma())
+			continue;
+		open_mode(m);
+		for (uint32_t g = 0; g < ARRAY_SIZE(key); g++)
+			assert_int_equal(link_group_region_add(&fp.node[1], g, mem, sizeof(mem), LINK_GET | LINK_PUT,
+							       &key[g]),
+					 0);
+		for (uint32_t of = 0; of < ARRAY_SIZE(key); of++) {
+			fp.port[1].group = fp.port[1].serves = of;
+			for (uint32_t g = 0; g < ARRAY_SIZE(key); g++) {
+				int want = !g || g == of ? 0 : -EACCES;
+
+				for (int op = LINK_GET; op <= LINK_PUT; op++) {
+					assert_int_equal(bulk_run(op, local, sizeof(mem), mem, key[g]), want);
+					assert_int_equal(bulk_run(op, local, 64, mem, key[g]), want);
+					assert_int_equal(bulk_run(op, local, 0, mem, key[g]), want);
+				}
+			}
+		}
+		fp_close();
+	}
+}
+
+/* Whatever the key says, nothing is served while the port is shut; and all is again afterwards. */
+static void bulk_port_shut__refuses(void **state)
+{
+	static uint8_t mem[MIB], local[MIB];
+	uint32_t key;
+
+	(void)state;
+	for (enum mode m = 0; m < MODE_NUM; m++) {
+		if ((m == KERNEL || m == HELPED) && !has_cma())
+			continue;
+		open_mode(m);
+		fp.port[1].group = 5;
+		assert_int_equal(link_group_region_add(&fp.node[1], 5, mem, sizeof(mem), LINK_GET | LINK_PUT, &key), 0);
+		for (int round = 0; round < 2; round++) {
+			shut(1, true);
+			memset(mem, 1, sizeof(mem));
+			memset(local, 2, sizeof(local));
+			for (int op = LINK_GET; op <= LINK_PUT; op++) {
+				assert_int_equal(bulk_run(op, local, sizeof(mem), mem, key), -ENOTCONN);
+				assert_int_equal(bulk_run(op, local, 0, mem, key), -ENOTCONN);
+				assert_int_equal(bulk_run(op, local, 1, mem, key + 1), -ENOTCONN);
+			}
+			assert_true(mem[0] == 1 && !memcmp(mem, mem + 1, sizeof(mem) - 1));
+			assert_true(local[0] == 2 && !memcmp(local, local + 1, sizeof(local) - 1));
+			shut(1, false);
+			for (int op = LINK_GET; op <= LINK_PUT; op++)
+				assert_int_equal(bulk_run(op, local, sizeof(mem), mem, key), 0);
+		}
+		fp_close();
+	}
+}
+
+/* A copy that is under way, after @passes: nothing is read or written from then on. Return: its status. */
+static int shut_after(enum mode m, int op, int passes, uint8_t *local, uint8_t *mem, uint32_t key)
+{
+	struct fp_done d;
+
+	memset(mem, 1, MIB);
+	memset(local, 2, MIB);
+	assert_int_equal(bulk(0, 1, op, local, MIB, mem, key, &d), 0);
+	for (int i = 0; i < passes; i++)
+		fp_pass();
+	shut(1, true);
+	memset(mem, 3, MIB);
+	assert_true(fp_run(&d, PASSES));
+	for (int i = 0; i < 100; i++)
+		fp_pass();
+	for (size_t i = 0; i < MIB; i++)
+		if (mem[i] != 3 || local[i] == 3)
+			fail_msg("%s, %d passes: byte %zu was %s", mode_name[m], passes, i,
+				 op == LINK_GET ? "read" : "written");
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(bulk_outstanding(fp.port[i].bulk), 0);
+	shut(1, false);
+	assert_int_equal(d.cnt, 1);
+	return d.status;
+}
+
+static void bulk_port_shut__ends_what_is_under_way(void **state)
+{
+	uint8_t *local = malloc(MIB), *mem = malloc(MIB);
+	uint32_t key;
+
+	(void)state;
+	for (enum mode m = 0; m < MODE_NUM; m++) {
+		int ended = 0, done = 0;
+
+		if (m >= KERNEL && m <= MIXED && !has_cma())
+			continue;
+		open_mode(m);
+		key = region(1, mem, MIB, LINK_GET | LINK_PUT);
+		for (int n = 0; n < 40; n++) {
+			int rc = shut_after(m, n % 2 ? LINK_GET : LINK_PUT, n / 2, local, mem, key);
+
+			if (rc && rc != -ENOTCONN)
+				fail_msg("%s: %d", mode_name[m], rc);
+			ended += rc != 0;
+			done += !rc;
+		}
+		assert_true(ended && (done || m >= NET)); /* the network needs more passes than these */
+		fp_close();
+	}
+	free(local);
+	free(mem);
 }
 
 static void link_region_add__many(void **state)
@@ -235,6 +360,9 @@ int main(void)
 		cmocka_unit_test(link_region_add__keys_come_back_late),
 		cmocka_unit_test(link_region_add__keys_are_not_guessed),
 		cmocka_unit_test(link_port_region_add__is_for_one_port),
+		cmocka_unit_test(link_group_region_add__is_for_its_ports),
+		cmocka_unit_test(bulk_port_shut__refuses),
+		cmocka_unit_test(bulk_port_shut__ends_what_is_under_way),
 		cmocka_unit_test(link_region_add__many),
 		cmocka_unit_test(bulk__region_goes_behind_its_chunks),
 		cmocka_unit_test(bulk__stopped),

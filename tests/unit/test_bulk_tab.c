@@ -13,6 +13,7 @@
 
 #include "fake_path.h"
 
+#define PORT 7000 /* of the owner's, whose peers the holders are */
 #define LEN (4u << 20)
 
 /* What both processes see of each other. */
@@ -117,7 +118,7 @@ static uint64_t timed_del(uint32_t key)
 
 static void take_and_hold(struct bulk_tab *tab, int slot, uint32_t key, void *addr)
 {
-	if (bulk_lease_take(tab, slot, key, LINK_GET, (uintptr_t)addr, LEN))
+	if (bulk_lease_take(tab, slot, PORT, key, LINK_GET, (uintptr_t)addr, LEN))
 		_exit(12);
 	atomic_store(&g_sh->step, 1);
 	while (!atomic_load(&g_sh->go))
@@ -165,7 +166,7 @@ static void del__killed_holder(void **state)
 /* A fork of the holder lives on with a copy of everything it had, but no lock. */
 static void take_fork_and_die(struct bulk_tab *tab, int slot, uint32_t key, void *addr)
 {
-	if (bulk_lease_take(tab, slot, key, LINK_GET, (uintptr_t)addr, LEN))
+	if (bulk_lease_take(tab, slot, PORT, key, LINK_GET, (uintptr_t)addr, LEN))
 		_exit(12);
 	if (!fork()) {
 		alarm(30);
@@ -193,7 +194,7 @@ static void del__killed_holder_with_living_child(void **state)
 
 static void take_and_stop(struct bulk_tab *tab, int slot, uint32_t key, void *addr)
 {
-	if (bulk_lease_take(tab, slot, key, LINK_GET, (uintptr_t)addr, LEN))
+	if (bulk_lease_take(tab, slot, PORT, key, LINK_GET, (uintptr_t)addr, LEN))
 		_exit(12);
 	atomic_store(&g_sh->step, 1);
 	raise(SIGSTOP);
@@ -221,7 +222,7 @@ static void del__stopped_holder(void **state)
 
 static void take_and_sleep(struct bulk_tab *tab, int slot, uint32_t key, void *addr)
 {
-	if (bulk_lease_take(tab, slot, key, LINK_GET, (uintptr_t)addr, LEN))
+	if (bulk_lease_take(tab, slot, PORT, key, LINK_GET, (uintptr_t)addr, LEN))
 		_exit(12);
 	atomic_store(&g_sh->step, 1);
 	while (!atomic_load(&g_sh->go))
@@ -244,7 +245,7 @@ static void del__sleeping_holder(void **state)
 
 static void take_and_spin(struct bulk_tab *tab, int slot, uint32_t key, void *addr)
 {
-	if (bulk_lease_take(tab, slot, key, LINK_GET, (uintptr_t)addr, LEN))
+	if (bulk_lease_take(tab, slot, PORT, key, LINK_GET, (uintptr_t)addr, LEN))
 		_exit(12);
 	atomic_store(&g_sh->step, 1);
 	while (!atomic_load(&g_sh->go))
@@ -265,6 +266,45 @@ static void del__busy_holder(void **state)
 	reap(pid);
 }
 
+static uint64_t timed_shut(uint16_t port)
+{
+	uint64_t t = real_ns();
+
+	fp.port[1].self.port = port;
+	fp.port[1].serves = LINK_SHUT;
+	bulk_port_shut(fp.port[1].bulk);
+	return real_ns() - t;
+}
+
+/* A port that is shut waits for the copies of its own peers only; the region stays. */
+static void shut__waits_for_its_own_leases(void **state)
+{
+	uint32_t key = add(g_mem, LEN);
+	pid_t pid = child(take_and_hold, key, g_mem);
+
+	wait_step(1);
+	assert_true(timed_shut(PORT + 1) < NS_PER_SEC);
+	assert_int_equal(atomic_load(&g_sh->step), 1);
+	atomic_store(&g_sh->go, 1);
+	timed_shut(PORT);
+	assert_int_equal(atomic_load(&g_sh->step), 2);
+	assert_int_equal(reap(pid), 0);
+}
+
+static void shut__stopped_holder(void **state)
+{
+	uint32_t key = add(g_mem, LEN);
+	pid_t pid = child(take_and_stop, key, g_mem);
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFSTOPPED(status));
+	fp.room.dead_after_ns = 800 * NS_PER_MS;
+	assert_in_range(timed_shut(PORT), 200 * NS_PER_MS, 2 * NS_PER_SEC);
+	kill(pid, SIGCONT);
+	assert_int_equal(reap(pid), 0);
+}
+
 /* Stops where no look helps: between its look at the key and its copy. */
 static void take_stop_and_put(struct bulk_tab *tab, int slot, uint32_t key, void *addr)
 {
@@ -274,7 +314,7 @@ static void take_stop_and_put(struct bulk_tab *tab, int slot, uint32_t key, void
 
 	memset(src, 0xee, sizeof(src));
 	g = bulk_tab_guard(tab);
-	if (bulk_lease_take(tab, slot, key, LINK_PUT, (uintptr_t)addr, LEN))
+	if (bulk_lease_take(tab, slot, PORT, key, LINK_PUT, (uintptr_t)addr, LEN))
 		_exit(12);
 	raise(SIGSTOP);
 	n = bulk_cma_copy(getppid(), LINK_PUT, &g, src, (uintptr_t)addr, sizeof(src));
@@ -377,7 +417,7 @@ static int exec_between(uint64_t id, bool is_guarded, ssize_t *n)
 	assert_int_equal(bulk_tab_attach(id, &tab), 0);
 	slot = bulk_tab_slot_claim(tab);
 	g = bulk_tab_guard(tab);
-	assert_int_equal(bulk_lease_take(tab, slot, IMAGE_KEY, LINK_PUT, IMAGE_AT, sizeof(src)), 0);
+	assert_int_equal(bulk_lease_take(tab, slot, PORT, IMAGE_KEY, LINK_PUT, IMAGE_AT, sizeof(src)), 0);
 	assert_true(bulk_tab_owner_is_alive(tab));
 	assert_int_equal(write(to[1], "e", 1), 1);
 	assert_int_equal(read(from[0], &c, 1), 1);
@@ -415,13 +455,13 @@ static void exec__new_image_is_not_touched(void **state)
 
 static void take_twice(struct bulk_tab *tab, int slot, uint32_t key, void *addr)
 {
-	if (bulk_lease_take(tab, slot, key, LINK_GET, (uintptr_t)addr, LEN))
+	if (bulk_lease_take(tab, slot, PORT, key, LINK_GET, (uintptr_t)addr, LEN))
 		_exit(12);
 	bulk_lease_drop(tab, slot);
 	atomic_store(&g_sh->step, 1);
 	while (!atomic_load(&g_sh->go))
 		usleep(100);
-	_exit(bulk_lease_take(tab, slot, key, LINK_GET, (uintptr_t)addr, LEN) == -EACCES ? 0 : 14);
+	_exit(bulk_lease_take(tab, slot, PORT, key, LINK_GET, (uintptr_t)addr, LEN) == -EACCES ? 0 : 14);
 }
 
 static void take__after_del(void **state)
@@ -470,7 +510,7 @@ static void put_forever(struct bulk_tab *tab, int slot, uint32_t key, void *addr
 
 	memset(src, 0xee, sizeof(src));
 	for (uint64_t at = 0;; at = at + sizeof(src) < LEN ? at + sizeof(src) : 0) {
-		int rc = bulk_lease_take(tab, slot, key, LINK_PUT, (uintptr_t)addr, LEN);
+		int rc = bulk_lease_take(tab, slot, PORT, key, LINK_PUT, (uintptr_t)addr, LEN);
 		size_t len = MIN(sizeof(src), LEN - at);
 
 		if (rc) {
@@ -700,7 +740,7 @@ static void fill__is_of_one_region(void **state)
 	int slot = bulk_tab_slot_claim(tab);
 
 	assert_true(slot >= 0);
-	assert_int_equal(bulk_lease_take(tab, slot, key, LINK_PUT, (uintptr_t)g_mem, LEN), 0);
+	assert_int_equal(bulk_lease_take(tab, slot, PORT, key, LINK_PUT, (uintptr_t)g_mem, LEN), 0);
 	bulk_lease_fill(tab, slot, key, 100);
 	while (bulk_tab_filled(tab, idx) != 100)
 		assert_true(++idx < bulk_tab_entry_cnt(tab));
@@ -726,6 +766,8 @@ int main(int argc, char **argv)
 		T(del__stopped_holder),
 		T(del__sleeping_holder),
 		T(del__busy_holder),
+		T(shut__waits_for_its_own_leases),
+		T(shut__stopped_holder),
 		T(del__stopped_before_its_copy),
 		T(exec__new_image_is_not_touched),
 		T(take__after_del),

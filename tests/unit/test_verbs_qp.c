@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Queue pairs of verbs/: their states, and what is refused in which.
+// Queue pairs of verbs/: their states, what is refused in which, and whom RDMA reaches through them.
 #include "verbs_end.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* A thread may end the queue pair while another one puts requests together: none of them is posted then. */
 static void build__state_changes_meanwhile(void **state)
@@ -118,6 +124,247 @@ static void reset__old_queues_go(void **state)
 	end_close(&a);
 }
 
+/* --- RDMA: a peer names a queue pair and a key -------------------------------------------------------------------- */
+
+#define MIB (1u << 20) /* the kernel copies it, where it can; LEN goes in frames if its owner polls */
+
+static void *big_new(void)
+{
+	void *p = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(p, MAP_FAILED);
+	return p;
+}
+
+static bool is_all(const uint8_t *p, uint8_t byte)
+{
+	return p[0] == byte && !memcmp(p, p + 1, MIB - 1);
+}
+
+/* Where an end reads from and writes to at another one. */
+struct far {
+	uint32_t qpn, rkey;
+	uint64_t addr;
+};
+
+/* The status of one request of @e. */
+static uint32_t rdma(struct end *e, const struct ibv_mr *from, const struct far *to, bool is_write, uint32_t len)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(e->qp);
+
+	ibv_wr_start(ex);
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	if (is_write)
+		ibv_wr_rdma_write(ex, to->rkey, to->addr);
+	else
+		ibv_wr_rdma_read(ex, to->rkey, to->addr);
+	ibv_wr_set_sge(ex, from->lkey, (uintptr_t)from->addr, len);
+	ibv_wr_set_ud_addr(ex, e->ah, to->qpn, QKEY);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	return wc_get(e).vendor_err;
+}
+
+/* Reads and writes, short and long, of which each ends with @want; those that do not succeed move nothing. */
+static void rdma_all(struct end *e, const struct ibv_mr *from, const struct far *to, uint32_t want)
+{
+	static const uint32_t lens[] = {8, LEN, MIB};
+	uint8_t *local = from->addr, *remote = (uint8_t *)(uintptr_t)to->addr;
+
+	for (size_t i = 0; i < ARRAY_SIZE(lens); i++) {
+		for (int is_write = 0; is_write < 2; is_write++) {
+			uint32_t got;
+
+			memset(local, 1, MIB);
+			memset(remote, 2, MIB);
+			got = rdma(e, from, to, is_write, lens[i]);
+			if (got != want)
+				fail_msg("%s of %u bytes: %u, not %u", is_write ? "write" : "read", lens[i], got, want);
+			if (want)
+				assert_true(is_all(local, 1) && is_all(remote, 2));
+			else
+				assert_memory_equal(local, remote, lens[i]);
+		}
+	}
+}
+
+#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
+
+static void rkey__belongs_to_its_domain(void **state)
+{
+	struct ibv_mr *from, *mr[2];
+	struct ibv_qp *qp[2];
+	struct ibv_pd *pd[2];
+	struct end a, b;
+
+	(void)state;
+	end_open(&a);
+	end_open(&b);
+	from = ibv_reg_mr(a.pd, big_new(), MIB, ACCESS);
+	pd[0] = b.pd;
+	pd[1] = ibv_alloc_pd(b.ctx);
+	qp[0] = b.qp;
+	qp[1] = srd_make(&b, pd[1]);
+	to_rts(qp[1], QKEY);
+	for (int i = 0; i < 2; i++)
+		mr[i] = ibv_reg_mr(pd[i], big_new(), MIB, ACCESS);
+	for (int of = 0; of < 2; of++)
+		for (int by = 0; by < 2; by++)
+			rdma_all(&a, from, &(struct far){qp[by]->qp_num, mr[of]->rkey, (uintptr_t)mr[of]->addr},
+				 of == by ? EFANIC_OK : EFANIC_REMOTE_BAD_ADDRESS);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(munmap(mr[i]->addr, MIB), 0);
+		assert_int_equal(ibv_dereg_mr(mr[i]), 0);
+	}
+	assert_int_equal(ibv_destroy_qp(qp[1]), 0);
+	assert_int_equal(ibv_dealloc_pd(pd[1]), 0);
+	assert_int_equal(munmap(from->addr, MIB), 0);
+	assert_int_equal(ibv_dereg_mr(from), 0);
+	end_close(&b);
+	end_close(&a);
+}
+
+/* A queue pair that takes nothing serves no RDMA, and one of type UD never does. */
+static void rdma__by_state_of_its_queue_pair(void **state)
+{
+	static const enum ibv_qp_state off[] = {IBV_QPS_ERR, IBV_QPS_RESET};
+	struct ibv_qp_attr attr = {.port_num = 1, .qkey = QKEY};
+	struct ibv_mr *from, *mr;
+	struct ibv_qp *ud;
+	struct end a, b;
+	struct far to;
+
+	(void)state;
+	end_open(&a);
+	end_open(&b);
+	from = ibv_reg_mr(a.pd, big_new(), MIB, ACCESS);
+	mr = ibv_reg_mr(b.pd, big_new(), MIB, ACCESS);
+	to = (struct far){b.qp->qp_num, mr->rkey, (uintptr_t)mr->addr};
+	for (size_t i = 0; i < ARRAY_SIZE(off); i++) {
+		rdma_all(&a, from, &to, EFANIC_OK);
+		attr.qp_state = off[i];
+		assert_int_equal(ibv_modify_qp(b.qp, &attr, IBV_QP_STATE), 0);
+		rdma_all(&a, from, &to, EFANIC_REMOTE_BAD_DEST_QPN);
+		to.rkey++; /* no such key: the queue pair comes first */
+		rdma_all(&a, from, &to, EFANIC_REMOTE_BAD_DEST_QPN);
+		to.rkey--;
+		attr.qp_state = IBV_QPS_RESET;
+		assert_int_equal(ibv_modify_qp(b.qp, &attr, IBV_QP_STATE), 0);
+		attr.qp_state = IBV_QPS_INIT;
+		assert_int_equal(ibv_modify_qp(b.qp, &attr,
+					       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+				 0);
+		rdma_all(&a, from, &to, EFANIC_REMOTE_BAD_DEST_QPN);
+		attr.qp_state = IBV_QPS_RTR;
+		assert_int_equal(ibv_modify_qp(b.qp, &attr, IBV_QP_STATE), 0);
+		rdma_all(&a, from, &to, EFANIC_OK);
+		attr.qp_state = IBV_QPS_RTS;
+		assert_int_equal(ibv_modify_qp(b.qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+	}
+	ud = ud_make(&b);
+	to.qpn = ud->qp_num;
+	assert_int_not_equal(rdma(&a, from, &to, true, LEN), EFANIC_OK);
+	assert_int_equal(ibv_destroy_qp(ud), 0);
+	assert_int_equal(munmap(from->addr, MIB) | munmap(mr->addr, MIB), 0);
+	assert_int_equal(ibv_dereg_mr(from) | ibv_dereg_mr(mr), 0);
+	end_close(&b);
+	end_close(&a);
+}
+
+/* What two processes see: where to write, and how often that ended with which status. */
+static struct board {
+	struct far to;
+	_Atomic uint32_t go, ends[EFANIC_STATUS_NUM];
+} *g_board;
+
+/* Another process: writes as fast as it can, whatever becomes of it. */
+static void writer_main(void)
+{
+	struct ibv_mr *from;
+	struct end e;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	end_open(&e);
+	from = ibv_reg_mr(e.pd, big_new(), MIB, ACCESS);
+	while (!atomic_load(&g_board->go))
+		usleep(100);
+	for (;;)
+		atomic_fetch_add(&g_board->ends[rdma(&e, from, &g_board->to, true, MIB)], 1);
+}
+
+/* Two more have ended so: the second one had not begun yet. */
+static void wait_ends(enum efanic_status status)
+{
+	uint32_t from = atomic_load(&g_board->ends[status]);
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+
+	while (atomic_load(&g_board->ends[status]) - from < 2)
+		assert_true(clk_now_ns(NULL) < until);
+}
+
+/* A program keeps its peers off by the state of its queue pair: once that is ERR, the memory is its own. */
+static void rdma__keeps_off_writers(void **state)
+{
+	struct ibv_qp_attr attr;
+	struct ibv_mr *mr;
+	struct end a;
+	uint8_t *mem;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	g_board = mmap(NULL, sizeof(*g_board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(g_board, MAP_FAILED);
+	fflush(stdout);
+	pid = fork();
+	if (!pid)
+		writer_main();
+	end_open(&a);
+	mem = big_new();
+	mr = ibv_reg_mr(a.pd, mem, MIB, ACCESS);
+	g_board->to = (struct far){a.qp->qp_num, mr->rkey, (uintptr_t)mem};
+	atomic_store(&g_board->go, 1);
+	for (int i = 0; i < 20; i++) {
+		wait_ends(EFANIC_OK); /* by the adapter's thread, since nobody polls here */
+		attr.qp_state = IBV_QPS_ERR;
+		assert_int_equal(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE), 0);
+		memset(mem, 3, MIB);
+		wait_ends(EFANIC_REMOTE_BAD_DEST_QPN);
+		assert_true(is_all(mem, 3));
+		attr.qp_state = IBV_QPS_RESET;
+		assert_int_equal(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE), 0);
+		to_rts(a.qp, QKEY);
+	}
+	for (int i = 0; i < EFANIC_STATUS_NUM; i++)
+		assert_true(i == EFANIC_OK || i == EFANIC_REMOTE_BAD_DEST_QPN || !g_board->ends[i]);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	munmap(mem, MIB);
+	end_close(&a);
+	end_open(&a); /* who comes next removes what a killed one has left */
+	end_close(&a);
+	munmap(g_board, sizeof(*g_board));
+}
+
+static const struct CMUnitTest rdma_rows[] = {
+	cmocka_unit_test(rkey__belongs_to_its_domain),
+	cmocka_unit_test(rdma__by_state_of_its_queue_pair),
+	cmocka_unit_test(rdma__keeps_off_writers),
+};
+
+/* What the network is, is read once: each in a process of its own. */
+static int rdma_group(const char *name, const char *net)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		setenv("SOFTFABRIC_NET", net, 1);
+		exit(_cmocka_run_group_tests(name, rdma_rows, ARRAY_SIZE(rdma_rows), NULL, NULL));
+	}
+	return waitpid(pid, &status, 0) != pid || status;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -126,5 +373,7 @@ int main(void)
 		cmocka_unit_test(reset__old_queues_go),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	int bad = rdma_group("udp", "udp") | rdma_group("memory", "");
+
+	return bad | cmocka_run_group_tests(tests, NULL, NULL);
 }

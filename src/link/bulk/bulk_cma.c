@@ -62,6 +62,28 @@ static int cma_failed(struct bulk_port *b, struct bulk_op *op, int rc, uint64_t 
 	return bulk_op_again(b, op);
 }
 
+/*
+ * A lease on the region of @op, for peers of the port that it names. What that port serves is asked before, too: who
+ * waits for our leases shall not meet new ones.
+ */
+static int lease_get(struct bulk_op *op)
+{
+	struct bulk_target *t = op->target;
+	const struct shm_peer *sp = op->peer->shm;
+	uint16_t port = op->peer->addr.port;
+	int rc;
+
+	if (shm_peer_serves(sp) == LINK_SHUT)
+		return -ENOTCONN;
+	rc = bulk_lease_take(t->tab, t->slot, port, op->key, op->op, op->raddr, op->len);
+	if (rc)
+		return rc;
+	rc = bulk_lease_admits(t->tab, t->slot, port, shm_peer_serves(sp));
+	if (rc)
+		bulk_lease_drop(t->tab, t->slot);
+	return rc;
+}
+
 int64_t bulk_cma_move(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len)
 {
 	struct bulk_target *t = op->target;
@@ -73,17 +95,13 @@ int64_t bulk_cma_move(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len
 	if (!target_is_alive(b, t))
 		return -ECONNREFUSED;
 	guard = bulk_tab_guard(t->tab); /* first: when a lease is broken the key has gone, and then the guard moves */
-	rc = bulk_lease_take(t->tab, t->slot, op->key, op->op, op->raddr, op->len);
+	rc = lease_get(op);
 	if (rc == -ENOENT) { /* not in the shared table: the owner knows */
 		op->no_cma = true;
 		return bulk_op_again(b, op);
 	}
-	if (!rc && !bulk_lease_admits(t->tab, t->slot, op->peer->addr.port)) {
-		bulk_lease_drop(t->tab, t->slot);
-		rc = -EACCES;
-	}
 	if (rc) {
-		bulk_tell_refused(b->node, "this process", op->key, op->op, op->raddr, op->len);
+		bulk_tell_refused(b->node, "this process", rc, op->key, op->op, op->raddr, op->len);
 		return rc;
 	}
 	if (len)

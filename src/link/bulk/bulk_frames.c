@@ -196,6 +196,19 @@ static bool get_data(struct bulk_port *b, struct bulk_op *op, const struct bulk_
 	return true;
 }
 
+/* How an operation ends that the owner has answered with @status, which is none to go on after. */
+static int end_of(enum bulk_status status)
+{
+	switch (status) {
+	case BULK_S_OK:
+		return 0;
+	case BULK_S_SHUT:
+		return -ENOTCONN;
+	default:
+		return -EACCES;
+	}
+}
+
 static bool get_reply(struct bulk_port *b, struct bulk_op *op, enum bulk_status status)
 {
 	if (status == BULK_S_OK && op->ask_len)
@@ -208,7 +221,7 @@ static bool get_reply(struct bulk_port *b, struct bulk_op *op, enum bulk_status 
 		get_drop(b, op, 0);
 		bulk_timer_set(b, op, bulk_now(b) + BUSY_NS);
 	} else {
-		bulk_op_end(b, op, status == BULK_S_OK ? 0 : -EACCES);
+		bulk_op_end(b, op, end_of(status));
 	}
 	return true;
 }
@@ -218,8 +231,8 @@ bool bulk_frames_answered(struct bulk_port *b, struct bulk_op *op, const struct 
 	if (op->op != LINK_PUT || pkt->type != BULK_T_REPLY || pkt->status == BULK_S_BUSY ||
 	    pkt->bytes > op->sent - op->got)
 		return false;
-	if (pkt->status == BULK_S_ACCESS) {
-		bulk_op_end(b, op, -EACCES);
+	if (pkt->status != BULK_S_OK) {
+		bulk_op_end(b, op, end_of(pkt->status));
 		return true;
 	}
 	note_moved(b, op, pkt->bytes);

@@ -279,7 +279,7 @@ void bulk_help_on_request(struct bulk_port *b, struct link_peer *peer, const str
 {
 	struct bulk_op *op = NULL;
 
-	if (!bulk_region_check(b->node, pkt->key, b->port->self.port, LINK_GET, pkt->addr, pkt->len)) {
+	if (bulk_region_check(b->port, pkt->key, LINK_GET, pkt->addr, pkt->len)) {
 		bulk_serve_answer(b, peer, pkt, BULK_S_ACCESS, 0);
 		return;
 	}
@@ -323,7 +323,7 @@ static void help_end_if(void *obj, void *arg)
 	struct gone_arg *a = arg;
 	struct bulk_op *op = obj;
 
-	if (op->is_help && op->src_key == a->key)
+	if (op->is_help && (!a->key || op->src_key == a->key))
 		bulk_op_end(a->b, op, -EACCES);
 }
 

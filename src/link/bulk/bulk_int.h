@@ -6,6 +6,7 @@
 #ifndef SF_LINK_BULK_INT_H
 #define SF_LINK_BULK_INT_H
 
+#include <errno.h>
 #include <sys/queue.h>
 
 #include "base/pqueue.h"
@@ -50,14 +51,36 @@ int bulk_tab_grow(struct bulk_tab *tab, uint32_t cnt);
 uint32_t bulk_tab_entry_cnt(const struct bulk_tab *tab);
 /** bulk_tab_publish() - Owner: show a region; its index is below bulk_tab_entry_cnt(). */
 void bulk_tab_publish(struct bulk_tab *tab, uint32_t idx, uint32_t key, uint64_t addr, uint64_t len,
-		      unsigned rights, uint16_t scope);
+		      unsigned rights, uint32_t scope);
 /** bulk_tab_retract() - Owner: no new lease on region @idx can begin after this; full fence. */
 void bulk_tab_retract(struct bulk_tab *tab, uint32_t idx);
+/*
+ * A lease as one word: index + 1 of its region, and for peers of which of the owner's ports it is; 0: none. Here, which
+ * of them are meant: those where @mask leaves @is.
+ */
+struct bulk_leases {
+	uint64_t mask, is;
+};
+#define BULK_LEASE_INDEX GENMASK(31, 0)
+#define BULK_LEASE_PORT	 GENMASK(48, 32) /* its top bit is always set: no port is 0 */
+static inline uint64_t bulk_lease_of(uint32_t idx, uint16_t port)
+{
+	return BIT(48) | (uint64_t)port << 32 | (idx + 1);
+}
+static inline struct bulk_leases bulk_leases_on(uint32_t idx)
+{
+	return (struct bulk_leases){BULK_LEASE_INDEX, bulk_lease_of(idx, 0) & BULK_LEASE_INDEX};
+}
+static inline struct bulk_leases bulk_leases_by(uint16_t port)
+{
+	return (struct bulk_leases){BULK_LEASE_PORT, bulk_lease_of(0, port) & BULK_LEASE_PORT};
+}
 /**
- * bulk_tab_is_leased() - Owner, after retract: does an initiator still touch region @idx?
+ * bulk_tab_is_leased() - Owner, after retract, or after the port was shut and a full fence: does an initiator still
+ * copy under one of @leases?
  * @reap: also ask the kernel whether the holders live, and break the leases of those that do not.
  */
-bool bulk_tab_is_leased(struct bulk_tab *tab, uint32_t idx, bool reap);
+bool bulk_tab_is_leased(struct bulk_tab *tab, struct bulk_leases leases, bool reap);
 /* How long a region is wanted back already. */
 struct bulk_wait {
 	uint64_t now_ns, waited_ns;
@@ -65,11 +88,11 @@ struct bulk_wait {
 };
 #define BULK_PATIENCES 4
 /**
- * bulk_tab_break() - Owner, again and again: take region @idx away from holders that are stuck. They touch nothing of
- * it afterwards.
+ * bulk_tab_break() - Owner, again and again: take those of @leases away whose holders are stuck. They touch nothing
+ * under them afterwards.
  * Return: whether there was one.
  */
-bool bulk_tab_break(struct bulk_tab *tab, uint32_t idx, const struct bulk_wait *w);
+bool bulk_tab_break(struct bulk_tab *tab, struct bulk_leases leases, const struct bulk_wait *w);
 /* What each kernel copy begins with, see bulk_tab.c. */
 struct bulk_guard {
 	uint64_t at, token;
@@ -84,11 +107,12 @@ void bulk_tab_slot_release(struct bulk_tab *tab, int slot);
 /**
  * bulk_lease_take() - Initiator: from 0 until bulk_lease_drop() region @key exists, allows @op
  * (LINK_GET or LINK_PUT) and contains [@addr, +@len).
+ * @port: the owner's, a peer of which wants to copy; bulk_lease_admits() says whether it may.
  * Return: 0; -EACCES; -ENOENT the shared table does not know this region (ask the owner).
  */
-int bulk_lease_take(struct bulk_tab *tab, int slot, uint32_t key, int op, uint64_t addr, uint64_t len);
-/** bulk_lease_admits() - Initiator, with a lease: is its region open to peers of the owner's UDP port @port? */
-bool bulk_lease_admits(const struct bulk_tab *tab, int slot, uint16_t port);
+int bulk_lease_take(struct bulk_tab *tab, int slot, uint16_t port, uint32_t key, int op, uint64_t addr, uint64_t len);
+/** bulk_lease_admits() - Initiator, with a lease: bulk_admits() of its region, where the port's word is @serves now. */
+int bulk_lease_admits(const struct bulk_tab *tab, int slot, uint16_t port, uint32_t serves);
 /** bulk_lease_drop() - Return: 0; -EACCES: the owner has waited too long and has broken the lease. */
 int bulk_lease_drop(struct bulk_tab *tab, int slot);
 /** bulk_lease_note() - Initiator: @op has moved @len bytes, which the owner cannot see otherwise. */
@@ -110,10 +134,25 @@ ssize_t bulk_cma_copy(pid_t pid, int op, const struct bulk_guard *g, void *local
 
 /* --- the node: bulk_region.c ------------------------------------------------------------------ */
 
+/* Whose peers may use a region, in 30 bits: of all ports (0), of those of a group, or of one port. */
+#define BULK_SCOPE_PORT BIT(29)
+static_assert(LINK_GROUP_MAX < BULK_SCOPE_PORT, "no group is taken for a port");
+
+/**
+ * bulk_admits() - May peers of UDP port @port, whose link_port.serves is @serves, use a region of @scope?
+ * Return: 0; -ENOTCONN they may use none; -EACCES.
+ */
+static inline int bulk_admits(uint32_t scope, uint16_t port, uint32_t serves)
+{
+	if (unlikely(serves == LINK_SHUT))
+		return -ENOTCONN;
+	return !scope || scope == serves || scope == (BULK_SCOPE_PORT | port) ? 0 : -EACCES;
+}
+
 struct bulk_region {
 	uint64_t addr, len;
 	uint32_t key;	/* 0 = free */
-	uint16_t scope; /* UDP port of the only port whose peers may use it; 0 = any of the node */
+	uint32_t scope; /* BULK_SCOPE_* */
 	uint8_t rights;
 	bool is_gone; /* nobody gets in any more; the place is not free yet */
 	bool is_offered; /* link_offer(), and nobody has asked since */
@@ -199,10 +238,13 @@ bool bulk_region_try_free(struct bulk_node *b, uint32_t key, uint64_t *filled);
 void bulk_region_break(struct bulk_node *b, uint32_t key, uint64_t waited_ns);
 /** bulk_region_wait_free() - The same, waiting. */
 void bulk_region_wait_free(struct bulk_node *b, uint32_t key);
-/** bulk_tell_refused() - In the log: @key is not good for that. @who asked, "a peer" or "this process". */
-void bulk_tell_refused(struct bulk_node *b, const char *who, uint32_t key, int op, uint64_t addr, uint64_t len);
-/** bulk_region_check() - Whether @key lets a peer of UDP port @scope do @op to [@addr, +@len). Any values. */
-bool bulk_region_check(const struct bulk_node *b, uint32_t key, uint16_t scope, int op, uint64_t addr, uint64_t len);
+/** bulk_tell_refused() - In the log: bulk_region_check() says @rc. @who asked, "a peer" or "this process". */
+void bulk_tell_refused(struct bulk_node *b, const char *who, int rc, uint32_t key, int op, uint64_t addr, uint64_t len);
+/**
+ * bulk_region_check() - May a peer of port @p do @op to [@addr, +@len) by @key? Any values.
+ * Return: 0; -EACCES; -ENOTCONN @p is shut.
+ */
+int bulk_region_check(const struct link_port *p, uint32_t key, int op, uint64_t addr, uint64_t len);
 /** bulk_region_offer() - @key, which exists, is offered. */
 void bulk_region_offer(struct bulk_node *b, uint32_t key);
 /** bulk_region_spoil() - What was written to @key, which exists, could not be placed. */
@@ -386,7 +428,7 @@ struct bulk_port {
 	bool is_stalled;  /* that poll could not send anything that it had */
 	int force;	  /* tests: -1 choose, else enum bulk_way */
 	const struct bulk_method *const *methods; /* [BULK_WAY_NUM] */
-	/* Read nothing of region @key any more, and tell its readers. */
+	/* Read nothing of region @key, 0: of any, any more, and tell its readers. */
 	void (*region_gone)(struct bulk_port *b, uint32_t key);
 	uint32_t help_cnt; /* operations with is_help */
 	uint32_t done_key[BULK_DONE_MAX], done_cnt; /* regions that owners have filled, to take back */
@@ -502,7 +544,7 @@ void bulk_help_fini(struct bulk_port *b);
 void bulk_help_on_request(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt);
 /** bulk_help_answer() - Owner: what was asked for has ended. */
 void bulk_help_answer(struct bulk_port *b, const struct bulk_op *op);
-/** bulk_help_region_gone() - Owner: read nothing of region @key any more. */
+/** bulk_help_region_gone() - Owner: read nothing of region @key, 0: of any, any more. */
 void bulk_help_region_gone(struct bulk_port *b, uint32_t key);
 
 /* bulk_serve.c */
@@ -528,7 +570,7 @@ static inline void bulk_begun(struct bulk_port *b)
 {
 	b->port->bulk_due = true;
 }
-/** bulk_serve_region_gone() - Send nothing of region @key any more, and tell its readers. */
+/** bulk_serve_region_gone() - Send nothing of region @key, 0: of any, any more, and tell its readers. */
 void bulk_serve_region_gone(struct bulk_port *b, uint32_t key);
 void bulk_serve_fini(struct bulk_port *b);
 bool bulk_serve_is_idle(const struct bulk_port *b);

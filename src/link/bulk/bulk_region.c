@@ -47,25 +47,28 @@ static struct bulk_region *region_find(const struct bulk_node *b, uint32_t key, 
 	return NULL;
 }
 
-bool bulk_region_check(const struct bulk_node *b, uint32_t key, uint16_t scope, int op, uint64_t addr, uint64_t len)
+int bulk_region_check(const struct link_port *p, uint32_t key, int op, uint64_t addr, uint64_t len)
 {
 	uint32_t idx;
-	const struct bulk_region *r = region_find(b, key, &idx);
+	const struct bulk_region *r = region_find(p->node->bulk, key, &idx);
+	int rc = bulk_admits(r ? r->scope : 0, p->self.port, p->serves);
 
-	return r && !r->is_gone && (!r->scope || r->scope == scope) && (r->rights & (unsigned)op) && addr >= r->addr &&
-	       len <= r->len && addr - r->addr <= r->len - len;
+	if (rc)
+		return rc;
+	return r && !r->is_gone && (r->rights & (unsigned)op) && addr >= r->addr && len <= r->len &&
+			       addr - r->addr <= r->len - len
+		       ? 0
+		       : -EACCES;
 }
 
-/* Not a warning: regions of messages that are cancelled go while a peer fetches them. */
-__attribute__((cold, noinline)) void bulk_tell_refused(struct bulk_node *b, const char *who,
-						       uint32_t key, int op, uint64_t addr,
-						       uint64_t len)
+/* Not a warning: regions of messages that are cancelled go while a peer fetches them, and who shuts a port knows. */
+__attribute__((cold, noinline)) void bulk_tell_refused(struct bulk_node *b, const char *who, int rc, uint32_t key,
+						       int op, uint64_t addr, uint64_t len)
 {
-	LOG_FEW(LOG_LVL_INFO, b->refused_told,
-		"%s wants to %s %llu bytes at 0x%llx by key 0x%x: refused, no region has this key, "
-		"range and right",
-		who, op == LINK_GET ? "read" : "write", (unsigned long long)len,
-		(unsigned long long)addr, key);
+	LOG_FEW(LOG_LVL_INFO, b->refused_told, "%s wants to %s %llu bytes at 0x%llx by key 0x%x: refused, %s", who,
+		op == LINK_GET ? "read" : "write", (unsigned long long)len, (unsigned long long)addr, key,
+		rc == -ENOTCONN ? "the port serves nobody now"
+				: "no region has this key, range and right for peers of this port");
 }
 
 void bulk_region_offer(struct bulk_node *b, uint32_t key)
@@ -169,7 +172,7 @@ static bool is_shared(const struct bulk_node *b, uint32_t idx)
 	return b->tab && idx < bulk_tab_entry_cnt(b->tab);
 }
 
-static int region_add(struct link_node *n, uint16_t scope, void *addr, size_t len, unsigned rights, uint32_t *key)
+static int region_add(struct link_node *n, uint32_t scope, void *addr, size_t len, unsigned rights, uint32_t *key)
 {
 	struct bulk_node *b = n->bulk;
 	struct bulk_region *r;
@@ -194,44 +197,45 @@ static int region_add(struct link_node *n, uint16_t scope, void *addr, size_t le
 	return 0;
 }
 
-int link_region_add(struct link_node *n, void *addr, size_t len, unsigned rights, uint32_t *key)
+int link_group_region_add(struct link_node *n, uint32_t group, void *addr, size_t len, unsigned rights, uint32_t *key)
 {
-	return region_add(n, 0, addr, len, rights, key);
+	assert(group <= LINK_GROUP_MAX);
+	return region_add(n, group, addr, len, rights, key);
 }
 
 int link_port_region_add(struct link_port *p, void *addr, size_t len, unsigned rights, uint32_t *key)
 {
-	return region_add(p->node, p->self.port, addr, len, rights, key);
+	return region_add(p->node, BULK_SCOPE_PORT | p->self.port, addr, len, rights, key);
 }
 
 /* A quarter of dead_after: in time for the operation that waits for it to end soon after its peer counts as dead. */
-static void break_stopped(struct bulk_node *b, uint32_t idx, uint64_t waited_ns)
+static void break_stopped(struct bulk_node *b, struct bulk_leases leases, uint64_t waited_ns)
 {
 	struct bulk_wait w = {clk_now_ns(NULL), waited_ns, b->n->room->dead_after_ns / BULK_PATIENCES};
 
-	if (bulk_tab_break(b->tab, idx, &w))
-		LOG_WARN("a stopped process has held region %u for %llu ms: taken away", idx,
+	if (bulk_tab_break(b->tab, leases, &w))
+		LOG_WARN("a stopped process has held a region for %llu ms: taken away",
 			 (unsigned long long)(waited_ns / NS_PER_MS));
 }
 
 /*
- * Wait until no initiator touches @idx. A running one lets go within microseconds; a dead one is
+ * Wait until no initiator copies under one of @leases. A running one lets go within microseconds; a dead one is
  * noticed by its lock; a stopped one (SIGSTOP, debugger, frozen cgroup) loses its lease after a quarter of the
  * time after which a silent peer counts as dead, any other after all of it. A long wait is without the node's lock.
  */
-static void wait_leases(struct bulk_node *b, uint32_t idx, bool may_unlock)
+static void wait_leases(struct bulk_node *b, struct bulk_leases leases, bool may_unlock)
 {
 	struct link_node *n = b->n;
 	uint64_t start_ns = clk_now_ns(NULL), waited_ns = 0;
 	struct timespec nap = {.tv_nsec = DEL_NAP_NS};
 
-	while (bulk_tab_is_leased(b->tab, idx, waited_ns > DEL_SPIN_NS / 4)) {
+	while (bulk_tab_is_leased(b->tab, leases, waited_ns > DEL_SPIN_NS / 4)) {
 		waited_ns = clk_now_ns(NULL) - start_ns;
 		if (waited_ns < DEL_SPIN_NS) {
 			sched_yield();
 			continue;
 		}
-		break_stopped(b, idx, waited_ns);
+		break_stopped(b, leases, waited_ns);
 		if (may_unlock)
 			lock_release(n->lock);
 		nanosleep(&nap, NULL);
@@ -251,9 +255,22 @@ static void region_del(struct bulk_node *b, struct bulk_region *r, uint32_t idx,
 	}
 	if (is_shared(b, idx)) {
 		bulk_tab_retract(b->tab, idx);
-		wait_leases(b, idx, may_unlock);
+		wait_leases(b, bulk_leases_on(idx), may_unlock);
 	}
 	region_free(b, r);
+}
+
+void bulk_port_shut(struct bulk_port *b)
+{
+	struct bulk_node *node = b->node;
+
+	assert(b->port->serves == LINK_SHUT);
+	b->region_gone(b, 0);
+	if (!node->tab)
+		return;
+	/* full fence; pairs with the one in bulk_lease_take() */
+	atomic_thread_fence(memory_order_seq_cst);
+	wait_leases(node, bulk_leases_by(b->port->self.port), true);
 }
 
 void bulk_region_retract(struct bulk_node *b, uint32_t key)
@@ -271,7 +288,7 @@ void bulk_region_break(struct bulk_node *b, uint32_t key, uint64_t waited_ns)
 	uint32_t idx;
 
 	if (region_find(b, key, &idx) && is_shared(b, idx))
-		break_stopped(b, idx, waited_ns);
+		break_stopped(b, bulk_leases_on(idx), waited_ns);
 }
 
 bool bulk_region_try_free(struct bulk_node *b, uint32_t key, uint64_t *filled)
@@ -279,8 +296,8 @@ bool bulk_region_try_free(struct bulk_node *b, uint32_t key, uint64_t *filled)
 	uint32_t idx;
 	struct bulk_region *r = region_find(b, key, &idx);
 
-	if (is_shared(b, idx) && bulk_tab_is_leased(b->tab, idx, false) &&
-	    bulk_tab_is_leased(b->tab, idx, true))
+	if (is_shared(b, idx) && bulk_tab_is_leased(b->tab, bulk_leases_on(idx), false) &&
+	    bulk_tab_is_leased(b->tab, bulk_leases_on(idx), true))
 		return false;
 	if (filled)
 		*filled = is_shared(b, idx) ? bulk_tab_filled(b->tab, idx) : 0;
@@ -294,7 +311,7 @@ void bulk_region_wait_free(struct bulk_node *b, uint32_t key)
 	struct bulk_region *r = region_find(b, key, &idx);
 
 	if (is_shared(b, idx))
-		wait_leases(b, idx, false);
+		wait_leases(b, bulk_leases_on(idx), false);
 	region_free(b, r);
 }
 

@@ -321,12 +321,19 @@ static int chunk_send(struct bulk_port *b, struct bulk_stream *s, uint32_t len)
 	return 0;
 }
 
-/* Its reader gets no more. */
+/* What a peer is told who may not: @rc of bulk_region_check(). */
+static enum bulk_status status_of(int rc)
+{
+	return rc == -ENOTCONN ? BULK_S_SHUT : BULK_S_ACCESS;
+}
+
+/* Its reader gets no more: what it reads may not be read (any more), or is not there. */
 static void stream_refuse(struct bulk_port *b, struct bulk_stream *s)
 {
 	struct bulk_pkt pkt = {.id = s->id, .tag = s->tag};
+	int rc = bulk_admits(0, b->port->self.port, b->port->serves);
 
-	reply_push(b, s->client->peer, &pkt, s->is_ahead ? BULK_S_WITHDRAWN : BULK_S_ACCESS, 0);
+	reply_push(b, s->client->peer, &pkt, s->is_ahead ? BULK_S_WITHDRAWN : status_of(rc), 0);
 }
 
 int64_t bulk_stream_turn(struct bulk_port *b, struct bulk_stream *s)
@@ -411,11 +418,13 @@ int bulk_serve_step(struct bulk_port *b)
 /* Tells @peer, unless it may do @op. */
 static bool is_refused(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt, int op)
 {
-	if (bulk_region_check(b->node, pkt->key, b->port->self.port, op, pkt->addr, pkt->len))
+	int rc = bulk_region_check(b->port, pkt->key, op, pkt->addr, pkt->len);
+
+	if (!rc)
 		return false;
 	b->port->stats.drop_foreign++;
-	bulk_tell_refused(b->node, "a peer", pkt->key, op, pkt->addr, pkt->len);
-	reply_push(b, peer, pkt, BULK_S_ACCESS, 0);
+	bulk_tell_refused(b->node, "a peer", rc, pkt->key, op, pkt->addr, pkt->len);
+	reply_push(b, peer, pkt, status_of(rc), 0);
 	return true;
 }
 
@@ -528,7 +537,7 @@ static void client_region_gone(struct bulk_port *b, struct bulk_client *c, uint3
 	c->stream_cnt++;
 	for (s = TAILQ_FIRST(&c->serving); s; s = next) {
 		next = TAILQ_NEXT(s, entry);
-		if (s->key != key)
+		if (key && s->key != key)
 			continue;
 		stream_refuse(b, s);
 		bulk_stream_stop(b, s);
@@ -536,14 +545,14 @@ static void client_region_gone(struct bulk_port *b, struct bulk_client *c, uint3
 	client_unpin(b, c);
 }
 
-/* @cookie is sent from @iov. If it is a chunk of region *@arg, it is from its own buffer from now on. */
+/* @cookie is sent from @iov. If it is a chunk of region *@arg, 0: of any, it is from its own buffer from now on. */
 static void chunk_keep(void *arg, void *cookie, struct iovec *iov)
 {
 	const uint32_t *key = arg;
 	enum bulk_ref *ref = cookie;
 	struct bulk_buf *buf = container_of(ref, struct bulk_buf, ref);
 
-	if (*ref != BULK_REF_BUF || buf->stream->key != *key || iov->iov_base == buf->data)
+	if (*ref != BULK_REF_BUF || (*key && buf->stream->key != *key) || iov->iov_base == buf->data)
 		return;
 	if (!guard_read(buf->data, iov->iov_base, iov->iov_len))
 		memset(buf->data, 0, iov->iov_len); /* unmapped before, see fill_unreadable() of udp.c */
@@ -555,7 +564,7 @@ static void chunks_keep(struct bulk_port *b, uint32_t key)
 {
 	struct bulk_stream *s = TAILQ_FIRST(&b->leaving);
 
-	while (s && s->key != key)
+	while (s && key && s->key != key)
 		s = TAILQ_NEXT(s, entry);
 	if (s)
 		b->port->up->repoint(b->port, chunk_keep, &key);

@@ -8,13 +8,14 @@
 //
 //	initiator				owner
 //	look where the guard is (see below)
-//	slot.lease = index + 1			entry.key = 0
+//	slot.lease = index + 1, port		entry.key = 0
 //	full fence				full fence
 //	entry.key == mine?  else drop, refuse	any slot.lease == index + 1?  then wait
 //	copy
 //	slot.lease = 0
 //
-// Either the initiator sees that the key is gone or the owner sees the lease (Dekker). A copy is at
+// Either the initiator sees that the key is gone or the owner sees the lease (Dekker). It is the same where the owner
+// shuts a port (shm_hdr.serves, beside the key) and waits for the leases for peers of that. A copy is at
 // most BULK_SLICE_MAX bytes, so a live initiator lets go soon. Whether it lives is told by a POSIX
 // record lock on byte 1 + slot of the file: it is given up by the kernel only after the last thread
 // of the process has left its last system call, needs no pid (hence crosses pid namespaces),
@@ -51,7 +52,7 @@
 #include "base/limits.h"
 #include "base/proc.h"
 
-#define TAB_MAGIC   0x3442617446746653ULL
+#define TAB_MAGIC   0x3542617446746653ULL
 #define TAB_HDR_LEN 4096u
 
 /* All fields little or big as the host; both sides are this host. */
@@ -68,18 +69,20 @@ struct tab_hdr {
 
 struct tab_slot {
 	_Alignas(CACHE_LINE) _Atomic uint64_t owner; /* token of the process; 0 = free */
-	_Atomic uint32_t lease;			     /* region index + 1; 0 = none */
+	_Atomic uint64_t lease;			     /* bulk_lease_of(); 0 = none */
 	_Atomic uint64_t moved[2]; /* bytes read and written here by all holders so far; the holder writes */
 };
 
 struct tab_entry {
 	_Atomic uint64_t addr, len;
 	_Atomic uint32_t key;
-	_Atomic uint16_t rights, scope;
+	_Atomic uint32_t may; /* rights, and whose peers have them: MAY_* */
 	_Atomic uint64_t filled; /* FILL_*: how much from @addr on is there; written by whoever fills it */
 };
 #define FILL_OF	 GENMASK(63, 40) /* low bits of the key: one who is late must not speak of the next region here */
 #define FILL_LEN GENMASK(39, 0)	 /* bytes */
+#define MAY_OP	 GENMASK(1, 0)
+#define MAY_WHO	 GENMASK(31, 2) /* bulk_admits() */
 static_assert(sizeof(struct tab_hdr) <= TAB_HDR_LEN, "layout");
 static_assert(sizeof(struct tab_slot) == CACHE_LINE, "layout");
 static_assert(sizeof(struct tab_entry) == 32, "layout");
@@ -109,7 +112,7 @@ struct bulk_tab {
 /* A holder that is waited for. */
 struct bulk_watch {
 	uint64_t look_ns, since_ns, cpu; /* the last look; since when its CPU time is @cpu */
-	uint32_t lease;
+	uint64_t lease;
 };
 
 /* The tables that this process has open. Cold paths only: open, close, claim, release. */
@@ -546,14 +549,14 @@ int bulk_tab_grow(struct bulk_tab *tab, uint32_t cnt)
 }
 
 void bulk_tab_publish(struct bulk_tab *tab, uint32_t idx, uint32_t key, uint64_t addr, uint64_t len,
-		      unsigned rights, uint16_t scope)
+		      unsigned rights, uint32_t scope)
 {
+	uint32_t may = (uint32_t)(FIELD_PREP(MAY_OP, rights) | FIELD_PREP(MAY_WHO, scope));
 	struct tab_entry *e = &tab->entry[idx];
 
 	atomic_store_explicit(&e->addr, addr, memory_order_relaxed);
 	atomic_store_explicit(&e->len, len, memory_order_relaxed);
-	atomic_store_explicit(&e->rights, (uint16_t)rights, memory_order_relaxed);
-	atomic_store_explicit(&e->scope, scope, memory_order_relaxed);
+	atomic_store_explicit(&e->may, may, memory_order_relaxed);
 	atomic_store_explicit(&e->filled, FIELD_PREP(FILL_OF, key & 0xffffff), memory_order_relaxed);
 	/* release; pairs with the acquire in bulk_lease_take(): who sees the key sees its fields */
 	atomic_store_explicit(&e->key, key, memory_order_release);
@@ -573,16 +576,16 @@ static uint32_t slot_top(const struct bulk_tab *tab)
 	return MIN(top, BULK_SLOT_NUM);
 }
 
-bool bulk_tab_is_leased(struct bulk_tab *tab, uint32_t idx, bool reap)
+bool bulk_tab_is_leased(struct bulk_tab *tab, struct bulk_leases leases, bool reap)
 {
 	bool busy = false;
 
 	for (uint32_t i = 0; i < slot_top(tab); i++) {
 		struct tab_slot *s = &tab->slot[i];
-		uint32_t lease = idx + 1;
-
 		/* acquire; pairs with the release in bulk_lease_drop(): the copy has ended */
-		if (atomic_load_explicit(&s->lease, memory_order_acquire) != lease)
+		uint64_t lease = atomic_load_explicit(&s->lease, memory_order_acquire);
+
+		if ((lease & leases.mask) != leases.is)
 			continue;
 		if (reap && atomic_load_explicit(&s->owner, memory_order_relaxed) != g_tabs.token &&
 		    !byte_is_locked(tab->fd, 1 + i))
@@ -597,7 +600,7 @@ bool bulk_tab_is_leased(struct bulk_tab *tab, uint32_t idx, bool reap)
 static bool is_stuck(struct bulk_tab *tab, uint32_t i, pid_t pid, const struct bulk_wait *w)
 {
 	struct bulk_watch *watch = &tab->watch[i];
-	uint32_t lease = atomic_load_explicit(&tab->slot[i].lease, memory_order_relaxed);
+	uint64_t lease = atomic_load_explicit(&tab->slot[i].lease, memory_order_relaxed);
 	bool is_new = watch->lease != lease || w->now_ns - watch->look_ns > w->patience_ns;
 	struct proc_stat st = {0};
 
@@ -621,17 +624,17 @@ static bool is_stuck(struct bulk_tab *tab, uint32_t i, pid_t pid, const struct b
 	return w->now_ns - watch->since_ns >= w->patience_ns;
 }
 
-bool bulk_tab_break(struct bulk_tab *tab, uint32_t idx, const struct bulk_wait *w)
+bool bulk_tab_break(struct bulk_tab *tab, struct bulk_leases leases, const struct bulk_wait *w)
 {
 	bool broken = false;
 
 	if (!tab->watch)
 		tab->watch = mem_alloc(BULK_SLOT_NUM * sizeof(*tab->watch));
 	for (uint32_t i = 0; tab->watch && i < slot_top(tab); i++) {
-		uint32_t lease = idx + 1;
+		uint64_t lease = atomic_load_explicit(&tab->slot[i].lease, memory_order_acquire);
 		pid_t pid;
 
-		if (atomic_load_explicit(&tab->slot[i].lease, memory_order_acquire) != lease ||
+		if ((lease & leases.mask) != leases.is ||
 		    atomic_load_explicit(&tab->slot[i].owner, memory_order_relaxed) == g_tabs.token)
 			continue;
 		if (!byte_is_locked_by(tab->fd, 1 + i, &pid) || !is_stuck(tab, i, pid, w))
@@ -707,8 +710,7 @@ static struct tab_entry *entry_find(const struct bulk_tab *tab, uint32_t key)
 	return NULL;
 }
 
-int bulk_lease_take(struct bulk_tab *tab, int slot, uint32_t key, int op, uint64_t addr,
-		    uint64_t len)
+int bulk_lease_take(struct bulk_tab *tab, int slot, uint16_t port, uint32_t key, int op, uint64_t addr, uint64_t len)
 {
 	struct tab_entry *e = entry_find(tab, key);
 	uint32_t idx = e ? (uint32_t)(e - tab->entry) : 0;
@@ -716,15 +718,15 @@ int bulk_lease_take(struct bulk_tab *tab, int slot, uint32_t key, int op, uint64
 
 	if (!e)
 		return atomic_load_explicit(&tab->hdr->is_partial, memory_order_relaxed) ? -ENOENT : -EACCES;
-	atomic_store_explicit(&tab->slot[slot].lease, idx + 1, memory_order_relaxed);
-	/* full fence; pairs with the one in bulk_tab_retract(): the owner sees the lease, or we see
-	 * that the key is gone */
+	atomic_store_explicit(&tab->slot[slot].lease, bulk_lease_of(idx, port), memory_order_relaxed);
+	/* full fence; pairs with those in bulk_tab_retract() and bulk_port_shut(): the owner sees the lease, or we see
+	 * that the key is gone or the port shut */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&e->key, memory_order_acquire) != key)
 		goto refuse;
 	start = atomic_load_explicit(&e->addr, memory_order_relaxed);
 	size = atomic_load_explicit(&e->len, memory_order_relaxed);
-	if (!(atomic_load_explicit(&e->rights, memory_order_relaxed) & (unsigned)op) ||
+	if (!(atomic_load_explicit(&e->may, memory_order_relaxed) & MAY_OP & (unsigned)op) ||
 	    addr < start || len > size || addr - start > size - len)
 		goto refuse;
 	return 0;
@@ -734,15 +736,20 @@ refuse:
 	return -EACCES;
 }
 
-bool bulk_lease_admits(const struct bulk_tab *tab, int slot, uint16_t port)
+/* The region of our lease; NULL: it was taken away, as to drop it will tell. */
+static struct tab_entry *entry_leased(const struct bulk_tab *tab, int slot)
 {
-	uint32_t lease = atomic_load_explicit(&tab->slot[slot].lease, memory_order_relaxed);
-	uint16_t scope;
+	uint64_t lease = atomic_load_explicit(&tab->slot[slot].lease, memory_order_relaxed) & BULK_LEASE_INDEX;
 
-	if (!lease || lease > bulk_tab_entry_cnt(tab)) /* taken away: to drop it will tell */
-		return true;
-	scope = atomic_load_explicit(&tab->entry[lease - 1].scope, memory_order_relaxed);
-	return !scope || scope == port;
+	return lease && lease <= bulk_tab_entry_cnt(tab) ? &tab->entry[lease - 1] : NULL;
+}
+
+int bulk_lease_admits(const struct bulk_tab *tab, int slot, uint16_t port, uint32_t serves)
+{
+	const struct tab_entry *e = entry_leased(tab, slot);
+	uint32_t may = e ? atomic_load_explicit(&e->may, memory_order_relaxed) : 0;
+
+	return bulk_admits((uint32_t)FIELD_GET(MAY_WHO, may), port, serves);
 }
 
 int bulk_lease_drop(struct bulk_tab *tab, int slot)
@@ -762,16 +769,16 @@ void bulk_lease_note(struct bulk_tab *tab, int slot, int op, uint64_t len)
 
 void bulk_lease_fill(struct bulk_tab *tab, int slot, uint32_t key, uint64_t len)
 {
-	uint32_t lease = atomic_load_explicit(&tab->slot[slot].lease, memory_order_relaxed);
 	uint64_t was, now = FIELD_PREP(FILL_OF, key & 0xffffff) | MIN(len, FILL_LEN);
+	struct tab_entry *e = entry_leased(tab, slot);
 
-	if (!lease || lease > bulk_tab_entry_cnt(tab)) /* taken away */
+	if (!e)
 		return;
 	/* It may be taken away here, too, and the place given to another region: then @was is of that one.
 	 * relaxed: ordered by the lease, which is dropped after this */
-	was = atomic_load_explicit(&tab->entry[lease - 1].filled, memory_order_relaxed);
+	was = atomic_load_explicit(&e->filled, memory_order_relaxed);
 	if ((was & FILL_OF) == (now & FILL_OF))
-		atomic_compare_exchange_strong_explicit(&tab->entry[lease - 1].filled, &was, now, memory_order_relaxed,
+		atomic_compare_exchange_strong_explicit(&e->filled, &was, now, memory_order_relaxed,
 							memory_order_relaxed);
 }
 

@@ -36,6 +36,7 @@ enum bulk_status {
 	BULK_S_ACCESS, /* key, range or right wrong */
 	BULK_S_BUSY,   /* nothing happened, ask again later */
 	BULK_S_WITHDRAWN, /* no more of this OFFER follows: ask */
+	BULK_S_SHUT,   /* the port serves nobody now */
 	BULK_S_NUM
 };
 

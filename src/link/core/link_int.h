@@ -137,6 +137,8 @@ struct port_up {
 	void (*repoint)(struct link_port *p, void (*fn)(void *arg, void *cookie, struct iovec *iov), void *arg);
 };
 
+#define LINK_SHUT UINT32_MAX /* no group of regions: link_port_shut() */
+
 struct link_port {
 	struct link_node *node;
 	struct link_port *next;
@@ -187,6 +189,8 @@ struct link_port {
 	bool is_borrowing;         /* RAW: payloads stay until rel_carrier_flush() */
 	bool by_place;             /* link_port_attr: all peers have nonce 0 */
 	bool nonces_repeat;        /* link_port_attr */
+	uint32_t group;            /* link_port_attr */
+	uint32_t serves;           /* @group, or LINK_SHUT */
 	bool closing;
 	bool is_cancelled;         /* link_port_close() ends what is left: no frame is taken any more */
 	uint64_t opened_ns;
@@ -372,6 +376,10 @@ bool shm_is_armed(const struct shm_port *s); /* the bell is up and has not been 
 pid_t shm_peer_pid(const struct shm_peer *sp);
 void shm_port_set_label(struct shm_port *s, uint64_t label);
 uint64_t shm_peer_label(const struct shm_peer *sp);
+/** shm_port_set_serves() - Shows link_port.serves to peers that copy by themselves. */
+void shm_port_set_serves(struct shm_port *s, uint32_t serves);
+/** shm_peer_serves() - What that is by now at a peer of ours. */
+uint32_t shm_peer_serves(const struct shm_peer *sp);
 /** shm_port_set_nonce() - link_port_set_nonce(). */
 void shm_port_set_nonce(struct shm_port *s, uint32_t nonce);
 /** shm_peer_nonce() - Of the incarnation whose segment it is. */
@@ -512,6 +520,8 @@ int bulk_node_open(struct link_node *n, struct bulk_node **out);
 void bulk_node_close(struct bulk_node *b);
 int bulk_port_open(struct link_port *p, struct bulk_port **out);
 void bulk_port_close(struct bulk_port *b); /* outstanding requests end with -ECANCELED */
+/** bulk_port_shut() - The port's peers get nothing and write nothing any more, and those who copied have ended. */
+void bulk_port_shut(struct bulk_port *b);
 /** bulk_offer_send() - What link_offer() has announced, if anything, in the datagram of its frame. */
 void bulk_offer_send(struct bulk_port *b);
 int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view *frame);

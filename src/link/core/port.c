@@ -347,6 +347,8 @@ static struct link_port *port_new(const struct link_port_attr *attr)
 	p->cls = attr->cls;
 	p->by_place = attr->by_place;
 	p->nonces_repeat = attr->nonces_repeat;
+	p->group = attr->group;
+	p->serves = attr->is_shut ? LINK_SHUT : p->group;
 	p->up = &port_up;
 	p->ops = attr->ops;
 	p->ctx = attr->ctx;
@@ -496,6 +498,7 @@ void link_port_close_stats(struct link_port *p, struct link_stats *last)
 	fds[0] = p->src_fd, fds[1] = p->wait_fd, fds[2] = p->wake_fd;
 	p->closing = true;
 	port_drain(p);
+	link_port_shut(p, true); /* the regions may stay, and who copies from them by itself does not look often */
 	agent_port_del(p);
 	port_unlink(p);
 	p->is_cancelled = true;
@@ -522,6 +525,16 @@ void link_port_set_label(struct link_port *p, uint64_t label)
 	lock_assert_held(p->node->lock);
 	if (p->shm)
 		shm_port_set_label(p->shm, label);
+}
+
+void link_port_shut(struct link_port *p, bool is_shut)
+{
+	lock_assert_held(p->node->lock);
+	p->serves = is_shut ? LINK_SHUT : p->group;
+	if (p->shm)
+		shm_port_set_serves(p->shm, p->serves);
+	if (is_shut)
+		bulk_port_shut(p->bulk);
 }
 
 int link_port_set_nonce(struct link_port *p, uint32_t nonce)

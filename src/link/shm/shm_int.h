@@ -61,7 +61,7 @@
  */
 
 #define SHM_MAGIC    0x6d68732d74666f73ull /* "soft-shm" in a little-endian dump */
-#define SHM_VERSION  7u
+#define SHM_VERSION  8u
 #define SHM_DIR	     "/dev/shm"
 #define SHM_NAME_MAX 128
 #define SHM_WAKE_MAX (SHM_NAME_MAX + 16) /* the doorbell's */
@@ -145,6 +145,7 @@ struct shm_hdr {
 	uint32_t wake; /* random: part of the doorbell's name, and tells it from others at this address */
 	_Atomic uint64_t label; /* link_port_set_label(); 0: none yet */
 	struct shm_proc proc;
+	_Atomic uint32_t serves; /* link_port.serves: which regions its peers may use */
 	/*
 	 * Limit on descriptors that the owner needs to look at the segment of another peer; 0: not said yet; negative:
 	 * it may have no address space or descriptor for one.
@@ -266,6 +267,7 @@ struct shm_seg_attr {
 	struct link_addr addr;
 	uint64_t node_id;
 	uint32_t flags;	 /* SHM_F_* */
+	uint32_t serves; /* at first */
 	uint64_t budget; /* room->shm_budget */
 };
 
@@ -371,8 +373,7 @@ void shm_ring_acked(struct shm_peer *sp);
 /** shm_ring_shared() - The same for all whose frames came through the shared lane. */
 void shm_ring_shared(struct shm_port *s);
 
-/* --- objects of a port
- * ----------------------------------------------------------------------------- */
+/* --- objects of a port --- */
 
 #define SHM_NO_GRAN UINT32_MAX
 

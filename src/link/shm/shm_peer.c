@@ -197,6 +197,12 @@ uint64_t shm_peer_label(const struct shm_peer *sp)
 	return atomic_load_explicit(&sp->seg->hdr->label, memory_order_relaxed);
 }
 
+uint32_t shm_peer_serves(const struct shm_peer *sp)
+{
+	/* relaxed: with a lease, after its fence, see bulk_tab.c */
+	return atomic_load_explicit(&sp->seg->hdr->serves, memory_order_relaxed);
+}
+
 void shm_peer_tell(const struct shm_peer *sp, struct live_path *out)
 {
 	out->name = "shm";

@@ -17,7 +17,7 @@
 int shm_port_open(struct link_port *p, struct shm_port **out)
 {
 	struct shm_port *s = mem_alloc(sizeof(*s));
-	struct shm_seg_attr attr = {.addr = p->self, .budget = p->node->room->shm_budget};
+	struct shm_seg_attr attr = {.addr = p->self, .serves = p->serves, .budget = p->node->room->shm_budget};
 	int rc;
 
 	if (!s)
@@ -53,6 +53,12 @@ void shm_port_set_nonce(struct shm_port *s, uint32_t nonce)
 void shm_port_set_label(struct shm_port *s, uint64_t label)
 {
 	atomic_store_explicit(&s->seg->hdr->label, label, memory_order_relaxed);
+}
+
+void shm_port_set_serves(struct shm_port *s, uint32_t serves)
+{
+	/* relaxed: who shuts it fences before looking for leases (bulk_port_shut()), else it may be seen late */
+	atomic_store_explicit(&s->seg->hdr->serves, serves, memory_order_relaxed);
 }
 
 int shm_port_stage(struct shm_port *s)

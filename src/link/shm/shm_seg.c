@@ -450,6 +450,7 @@ static void hdr_fill(struct shm_seg *seg, const struct shm_seg_attr *a)
 	h->pid = seg->peer_pid = getpid();
 	h->flags = seg->peer_flags = a->flags;
 	h->node_id = seg->peer_node = a->node_id;
+	atomic_init(&h->serves, a->serves);
 	h->netns = shm_netns_id();
 	h->self_addr = seg->peer_self_addr = (uintptr_t)h;
 	h->file_len = SHM_FILE_LEN;

@@ -139,7 +139,11 @@ int efanic_ah_open(struct efanic *nic, const uint8_t gid[16], uint16_t *ahn);
 void efanic_ah_close(struct efanic *nic, uint16_t ahn);
 
 /* --- memory regions ----------------------------------------------------------------------------------------------- */
-/* @pd: protection domain, any number; queue pairs use the regions of theirs. */
+/*
+ * @pd: protection domain, up to EFANIC_PD_MAX. A queue pair uses the regions of its own, and so do its peers by RDMA,
+ * to which those of domain 0 are open through every queue pair: a program that has only one says 0.
+ */
+#define EFANIC_PD_MAX ((1u << 29) - 1)
 struct efanic_mr_attr { void *addr; size_t len; unsigned access; uint32_t pd; };
 /**
  * efanic_mr_reg() - Return: 0; -EOPNOTSUPP access the generation lacks; -ENOMEM max_mr or max_mr_size exceeded (logged
@@ -221,7 +225,9 @@ struct efanic_qp_mod {
 	uint8_t rnr_retry;
 };
 /**
- * efanic_qp_modify() - The SRD/UD state table of the kernel driver. Return: 0; -EINVAL illegal transition, bit missing
+ * efanic_qp_modify() - The SRD/UD state table of the kernel driver. Where a state is entered that takes nothing, peers
+ * have ended what they read and wrote by RDMA through @qp; waits for those in the middle of a copy, as
+ * efanic_mr_dereg() does. Return: 0; -EINVAL illegal transition, bit missing
  * or not allowed there; -EOPNOTSUPP port != 1, pkey_index != 0, or what the adapter or its Q_Key does not take.
  */
 int efanic_qp_modify(struct efanic_qp *qp, const struct efanic_qp_mod *mod, unsigned mask);

@@ -29,6 +29,8 @@
  * qp->parked.
  */
 
+static_assert(EFANIC_PD_MAX <= LINK_GROUP_MAX, "a protection domain is a group of regions");
+
 #define SQ_NONE	   0xffffu
 #define SQ_MAX	   (0xfffeu - SQ_SPARE) /* slot numbers are 16 bit */
 #define SQ_SPARE   (2 * LINK_OWN_CNT) /* slots beyond the depth: each SEND on its way without one may fail */
@@ -203,6 +205,7 @@ struct efanic_qp {
 	bool unsolicited_ok;
 	bool is_reporting; /* the handler is shown what was accepted earlier */
 	bool late_qkey;
+	bool serves; /* peers' RDMA: the port is not shut */
 	uint8_t rnr_retry, sl;
 	uint16_t qpn;
 	uint32_t pd;

@@ -46,7 +46,7 @@ static int region_add(struct efanic *nic, const struct efanic_mr_attr *attr, uin
 		rights |= LINK_PUT;
 	if (!rights)
 		return 0;
-	rc = link_region_add(nic->node, attr->addr, attr->len, rights, rkey);
+	rc = link_group_region_add(nic->node, attr->pd, attr->addr, attr->len, rights, rkey);
 	if (rc == -ENOSPC) {
 		LOG_WARN("%s: no room for another remotely accessible region", nic->attr.name);
 		rc = -ENOMEM;

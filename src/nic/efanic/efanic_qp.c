@@ -150,6 +150,10 @@ int efanic_qp_modify(struct efanic_qp *qp, const struct efanic_qp_mod *mod, unsi
 		qp->rnr_retry = mod->rnr_retry;
 	if (to != qp->state || to == EFANIC_QPS_ERR || to == EFANIC_QPS_RESET)
 		set_state(qp, to);
+	if (qp->serves != (qp->is_open && !qp->is_ud)) {
+		qp->serves = !qp->serves;
+		link_port_shut(qp->port, !qp->serves); /* last: it may let go of the lock */
+	}
 	return 0;
 }
 
@@ -256,6 +260,8 @@ static int port_open(struct efanic_qp *qp, const struct efanic_qp_attr *attr)
 		.cls = qp->is_ud ? LINK_RAW : LINK_RELIABLE,
 		.no_shm = attr->no_shm,
 		.nonces_repeat = attr->late_qkey,
+		.group = attr->pd,
+		.is_shut = true,
 		.ops = &port_ops,
 		.ctx = qp,
 	};

@@ -151,6 +151,8 @@ static uint8_t status_of(struct efanic_qp *qp, const struct efanic_swr *s, int v
 	switch (verdict) {
 	case -EACCES:
 		return EFANIC_REMOTE_BAD_ADDRESS;
+	case -ENOTCONN:
+		return EFANIC_REMOTE_BAD_DEST_QPN;
 	case -ECONNREFUSED:
 		return s->dst->has_answered ? EFANIC_REMOTE_ABORT : EFANIC_REMOTE_BAD_DEST_QPN;
 	case -EHOSTUNREACH:
@@ -319,7 +321,7 @@ void efanic_tx_bulk(void *ctx, void *cookie, int status)
 
 	if (mr)
 		mr->read_cnt--;
-	if (status == 0 || status == -EACCES)
+	if (status == 0 || status == -EACCES || status == -ENOTCONN)
 		s->dst->has_answered = true;
 	if (status) {
 		wr_end(qp, s, status_of(qp, s, status));
