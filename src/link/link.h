@@ -374,6 +374,14 @@ void link_offer(struct link_port *p, struct link_peer *peer, uint32_t key, uint6
 /** link_offer_missed() - @peer has not taken what was offered of @key, which exists, if that was: so fewer are made. */
 void link_offer_missed(struct link_port *p, struct link_peer *peer, uint32_t key);
 
+/**
+ * link_peer_wrote() - Has @peer written so many bytes to our regions of which link_peer_told() has not told?
+ * Always so of one that comes through shared memory: it may copy by itself.
+ */
+bool link_peer_wrote(const struct link_peer *peer, uint64_t len);
+/** link_peer_told() - Our owner was told of @len of them. */
+void link_peer_told(struct link_peer *peer, uint64_t len);
+
 /** link_bulk_is_direct() - Can the kernel copy between our memory and this peer's, i.e. is link_bulk() the fast way? */
 bool link_bulk_is_direct(const struct link_peer *peer);
 

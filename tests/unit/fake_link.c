@@ -43,6 +43,7 @@ struct link_port {
 	enum link_class cls;
 	uint32_t group;
 	bool is_shut;
+	uint64_t written;
 	const struct link_ops *ops;
 	void *ctx;
 	struct link_peer *peers;
@@ -666,7 +667,26 @@ static int bulk_copy(const struct item *it)
 		memcpy(it->local, (void *)(uintptr_t)it->raddr, it->len);
 	else
 		memcpy((void *)(uintptr_t)it->raddr, it->local, it->len);
+	if (it->op == LINK_PUT)
+		to->written += it->len;
 	return 0;
+}
+
+void fake_write(struct link_port *to, uint64_t len)
+{
+	to->written += len;
+}
+
+/* Of all peers together. */
+bool link_peer_wrote(const struct link_peer *peer, uint64_t len)
+{
+	return len <= peer->port->written;
+}
+
+void link_peer_told(struct link_peer *peer, uint64_t len)
+{
+	must(len <= peer->port->written);
+	peer->port->written -= len;
 }
 
 bool link_bulk_is_direct(const struct link_peer *peer)

@@ -45,6 +45,8 @@ void fake_reset(void);
 /** fake_inject() - Show @to a frame as if the port at @from had sent it. Return: what on_frame
  * said. */
 int fake_inject(struct link_port *to, const struct link_addr *from, const void *buf, size_t len);
+/** fake_write() - As if peers of @to had written @len bytes more to its regions, which link_peer_wrote() counts. */
+void fake_write(struct link_port *to, uint64_t len);
 /** fake_gone() - Tell @to that the process at @from is gone. */
 void fake_gone(struct link_port *to, const struct link_addr *from, int status);
 /** fake_port() - The open port with that number; NULL. */

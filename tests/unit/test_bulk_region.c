@@ -265,6 +265,42 @@ static void link_region_add__many(void **state)
 	fp_close();
 }
 
+/* What a peer of another host has written is known, each byte once, until it ends; of this host's it is not asked. */
+static void link_peer_wrote__counts_what_came(void **state)
+{
+	const uint64_t len = 3 * BULK_CHUNK - 100;
+	static uint8_t mem[MIB], local[MIB];
+	struct link_peer *from;
+	uint32_t key, none;
+
+	(void)state;
+	open_mode(NET);
+	from = &fp.peer[1][0];
+	key = region(1, mem, sizeof(mem), LINK_GET | LINK_PUT);
+	none = region(1, mem, sizeof(mem), LINK_GET);
+	assert_true(link_peer_wrote(from, 0) && !link_peer_wrote(from, 1));
+	assert_int_equal(bulk_run(LINK_GET, local, len, mem, key), 0);
+	assert_int_equal(bulk_run(LINK_PUT, local, len, mem, none), -EACCES);
+	assert_false(link_peer_wrote(from, 1));
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(bulk_run(LINK_PUT, local, len, mem, key), 0);
+	assert_true(link_peer_wrote(from, 2 * len) && !link_peer_wrote(from, 2 * len + 1));
+	assert_false(link_peer_wrote(&fp.peer[1][2], 1) || link_peer_wrote(&fp.peer[0][1], 1));
+	link_peer_told(from, len);
+	assert_true(link_peer_wrote(from, len) && !link_peer_wrote(from, len + 1));
+	fp_peer_dead(1, 0, -ECONNREFUSED);
+	assert_false(link_peer_wrote(from, 1));
+	fp_close();
+	for (int how = 0; how < 2; how++) {
+		open_mode(RING);
+		from->is_near = how;
+		from->shm = how ? NULL : from->shm;
+		assert_true(link_peer_wrote(from, UINT64_MAX));
+		link_peer_told(from, UINT64_MAX);
+		fp_close();
+	}
+}
+
 /* What has been handed to a path that keeps pointers arrives as it was, whatever becomes of the memory. */
 static void bulk__region_goes_behind_its_chunks(void **state)
 {
@@ -364,6 +400,7 @@ int main(void)
 		cmocka_unit_test(bulk_port_shut__refuses),
 		cmocka_unit_test(bulk_port_shut__ends_what_is_under_way),
 		cmocka_unit_test(link_region_add__many),
+		cmocka_unit_test(link_peer_wrote__counts_what_came),
 		cmocka_unit_test(bulk__region_goes_behind_its_chunks),
 		cmocka_unit_test(bulk__stopped),
 	};

@@ -120,6 +120,7 @@ static void unsolicited__only_so_many_wait(void **state)
 	size_t len;
 
 	len = unsolicited_open(&w, frame);
+	fake_write(w.b.qp->port, (2 * EFANIC_UNSOLICITED_MAX + 1) * 1000ULL);
 	for (unsigned round = 1; round <= 2; round++) {
 		for (unsigned i = 0; i < EFANIC_UNSOLICITED_MAX; i++)
 			assert_int_equal(fake_inject(w.b.qp->port, &from, frame, len), 0);
@@ -142,6 +143,7 @@ static void unsolicited__told_after_an_error(void **state)
 	size_t len;
 
 	len = unsolicited_open(&w, frame);
+	fake_write(w.b.qp->port, 1000);
 	assert_int_equal(fake_inject(w.b.qp->port, &from, frame, len), 0);
 	assert_int_equal(efanic_qp_modify(w.b.qp, &mod, EFANIC_QPA_STATE), 0);
 	settle(&w);

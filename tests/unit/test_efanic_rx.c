@@ -616,6 +616,7 @@ static void posted__write_imm_takes_a_buffer(void **state)
 
 	posted_open(&w, EFANIC_QP_SRD);
 	len = efanic_pkt_encode(EFANIC_PKT_WRITE_IMM, QKEY_B, 5, 1000, frame);
+	fake_write(w.b.qp->port, 1000);
 	assert_int_equal(fake_inject(w.b.qp->port, &from, frame, len), EFANIC_REMOTE_RNR);
 	assert_int_equal(efanic_post_recv(w.b.qp, 9, &sge, 1), 0);
 	assert_int_equal(fake_inject(w.b.qp->port, &from, frame, len), 0);
@@ -624,6 +625,47 @@ static void posted__write_imm_takes_a_buffer(void **state)
 	assert_int_equal(last(&w.b)->wc.opcode, EFANIC_OP_RECV_RDMA_IMM);
 	assert_int_equal(last(&w.b)->wc.byte_len, 1000);
 	assert_string_equal(buf, "abc");
+	world_close(&w);
+}
+
+/* What a WRITE_IMM says was written must have come, and is told once. */
+static void write_imm__claims_what_was_written(void **state)
+{
+	static const struct {
+		uint32_t written, len;
+		int want;
+	} row[] = {
+		{0, 1, EFANIC_REMOTE_BAD_LENGTH},
+		{0, 0, 0},
+		{999, 1000, EFANIC_REMOTE_BAD_LENGTH},
+		{1, 1000, 0},
+		{0, 1, EFANIC_REMOTE_BAD_LENGTH},
+		{1500, 1000, 0},
+		{0, 501, EFANIC_REMOTE_BAD_LENGTH},
+		{0, UINT32_MAX, EFANIC_REMOTE_BAD_LENGTH},
+		{0, 500, 0},
+	};
+	struct link_addr from = {.port = 99, .nonce = 3};
+	uint8_t frame[EFANIC_HDR_MAX];
+	unsigned taken = 0, drops = 0;
+	struct world w;
+
+	(void)state;
+	world_open(&w, NULL);
+	pair_open(&w, ARRAY_SIZE(row));
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		size_t len = efanic_pkt_encode(EFANIC_PKT_WRITE_IMM, QKEY_B, 5, row[i].len, frame);
+
+		fake_write(w.b.qp->port, row[i].written);
+		assert_int_equal(fake_inject(w.b.qp->port, &from, frame, len), row[i].want);
+		taken += !row[i].want;
+		drops += row[i].want != 0;
+		settle(&w);
+		assert_int_equal(w.b.cnt, taken);
+		assert_int_equal(w.b.qp->drops[EFANIC_DROP_CLAIM], drops);
+		assert_true(!taken || row[i].want || last(&w.b)->wc.byte_len == row[i].len);
+	}
+	assert_int_equal(w.b.qp->credits, ARRAY_SIZE(row) - taken);
 	world_close(&w);
 }
 
@@ -744,6 +786,7 @@ int main(void)
 		cmocka_unit_test(posted__too_short_and_none),
 		cmocka_unit_test(posted__lkeys),
 		cmocka_unit_test(posted__write_imm_takes_a_buffer),
+		cmocka_unit_test(write_imm__claims_what_was_written),
 		cmocka_unit_test(ud__grh_comes_first),
 		cmocka_unit_test(ud__losses_are_silent),
 		cmocka_unit_test(ud__no_rdma_frames),

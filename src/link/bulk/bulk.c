@@ -254,6 +254,7 @@ void bulk_peer_dead(struct bulk_port *b, struct link_peer *peer, int status)
 	slab_foreach(&b->ops, op_end_if, &arg);
 	bulk_offer_forget(b, peer);
 	bulk_serve_peer_dead(b, peer);
+	peer->written = 0;
 }
 
 /* --- what goes out ---------------------------------------------------------------------------- */

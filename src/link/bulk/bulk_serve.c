@@ -485,10 +485,21 @@ void bulk_serve_put(struct bulk_port *b, struct link_peer *peer, const struct bu
 		return;
 	}
 	b->node->put_served += pkt->payload_len;
+	peer->written += pkt->payload_len;
 	if (pkt->payload_len == pkt->len) /* all of it: no other piece's answer could be joined to this one */
 		bulk_serve_answer(b, peer, pkt, BULK_S_OK, pkt->payload_len);
 	else
 		reply_push(b, peer, pkt, BULK_S_OK, pkt->payload_len);
+}
+
+bool link_peer_wrote(const struct link_peer *peer, uint64_t len)
+{
+	return len <= peer->written || peer->shm || peer->is_near;
+}
+
+void link_peer_told(struct link_peer *peer, uint64_t len)
+{
+	peer->written -= MIN(len, peer->written);
 }
 
 void bulk_serve_stop(struct bulk_port *b, struct link_peer *peer, const struct bulk_pkt *pkt)

@@ -97,10 +97,12 @@ struct link_peer {
 	bool is_met;               /* it once was there: answered over the network, or could be mapped */
 	bool said_bye;             /* it closes its port, which is no loss */
 	struct ahead offers;       /* bulk_offer.c */
+	bool is_near;              /* its frames have come through shared memory, whichever way ours go */
 	uint32_t ahead;            /* first of the reads whose bytes it sends unasked: slab_id() + 1; 0: none */
 	struct shm_peer *shm;      /* set: frames go straight through shared memory */
 	struct rel_peer *rel;      /* set at the first frame that needs repair */
 	struct bulk_client *bulk;  /* while it is owed data or answers */
+	uint64_t written;          /* bytes that its PUT frames have brought: link_peer_wrote() */
 	struct link_peer *hnext;   /* hash chain of port->peer_tab */
 };
 

@@ -110,7 +110,7 @@ static bool peer_end(struct link_peer *peer, int status)
 		return true;
 	/* whoever opens there next is meant as well */
 	peer->dead = 0;
-	peer->said_bye = false;
+	peer->said_bye = peer->is_near = false;
 	peer->shm_tried = is_unseen; /* the network may reach who cannot map us */
 	return true;
 }

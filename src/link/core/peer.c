@@ -9,8 +9,8 @@
 /*
  * Theory of operation
  *
- * Chained hashing with 88-byte peers from a slab; the table doubles when chains average two, so an
- * idle peer costs about 102 bytes in all. The hash has a key per port: senders choose their
+ * Chained hashing with 96-byte peers from a slab; the table doubles when chains average two, so an
+ * idle peer costs about 118 bytes in all. The hash has a key per port: senders choose their
  * addresses, but not their chains.
  *
  * A peer lives while it has references or state on a path. One that lost both may still be in use

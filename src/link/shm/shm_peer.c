@@ -91,6 +91,8 @@ struct link_peer *shm_peer_link(struct shm_peer *sp)
 	if (peer)
 		return peer;
 	peer = port_peer_in(sp->s->p, &sp->addr);
+	if (peer)
+		peer->is_near = n->lossless;
 	/* Two incarnations of one place cannot both live: the older one's end has not been noticed yet. */
 	if (peer && peer->shm && !peer->addr.nonce && peer->shm->addr.nonce != sp->addr.nonce) {
 		shm_peer_doom(peer->shm, -ECONNREFUSED);

@@ -441,11 +441,19 @@ static int rx_receive(struct efanic_qp *qp, struct link_peer *peer, const struct
 	return rc;
 }
 
+/* The sender says how much it has written: not more than has come, and none of it twice. */
 static int rx_write_imm(struct efanic_qp *qp, struct link_peer *peer, const struct efanic_pkt_in *pkt,
 			const struct view *frame)
 {
+	int rc;
+
 	(void)frame;
-	return qp->unsolicited_ok ? complete(qp, peer, pkt, 0, pkt->len, true, NULL) : rx_receive(qp, peer, pkt, NULL);
+	if (unlikely(!link_peer_wrote(peer, pkt->len)))
+		return refuse_malformed(qp, EFANIC_DROP_CLAIM);
+	rc = qp->unsolicited_ok ? complete(qp, peer, pkt, 0, pkt->len, true, NULL) : rx_receive(qp, peer, pkt, NULL);
+	if (!rc)
+		link_peer_told(peer, pkt->len);
+	return rc;
 }
 
 /* By op, what the door has let in. Return: 0; what its sender is told. */

@@ -19,6 +19,7 @@ const char *const efanic_drop_name[EFANIC_DROP_NUM] = {
 	[EFANIC_DROP_NONE] = "none",	     [EFANIC_DROP_SHORT] = "short",
 	[EFANIC_DROP_VERSION] = "version",   [EFANIC_DROP_OP] = "op",
 	[EFANIC_DROP_RESERVED] = "reserved", [EFANIC_DROP_LENGTH] = "length",
+	[EFANIC_DROP_CLAIM] = "claim",
 };
 
 /* A header that is cut into pieces, or a frame that is shorter than the longest header. */
@@ -89,6 +90,7 @@ uint8_t efanic_drop_status(enum efanic_drop drop)
 		return EFANIC_REMOTE_FEATURE_MISMATCH;
 	case EFANIC_DROP_SHORT:
 	case EFANIC_DROP_LENGTH:
+	case EFANIC_DROP_CLAIM:
 		return EFANIC_REMOTE_BAD_LENGTH;
 	case EFANIC_DROP_NUM:
 		break;

@@ -44,7 +44,7 @@ static_assert(sizeof(struct efanic_hdr) == 8, "base header");
 /* Follows struct efanic_hdr in part or whole: hdr_len of the descriptor says how much. */
 struct efanic_hdr_ext {
 	le32_t imm;
-	le32_t len; /* bytes that the RDMA write carried */
+	le32_t len; /* bytes that the RDMA write carried; believed as far as they have come, link_peer_wrote() */
 };
 static_assert(sizeof(struct efanic_hdr_ext) == 8, "header extension");
 
@@ -75,6 +75,7 @@ enum efanic_drop {
 	EFANIC_DROP_OP,	      /* no such op */
 	EFANIC_DROP_RESERVED, /* reserved bits set */
 	EFANIC_DROP_LENGTH,   /* payload longer than the op allows */
+	EFANIC_DROP_CLAIM,    /* of more bytes than were written */
 	EFANIC_DROP_NUM
 };
 extern const char *const efanic_drop_name[EFANIC_DROP_NUM];
