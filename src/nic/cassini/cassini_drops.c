@@ -50,8 +50,8 @@ void cassini_drops_add(struct cassini_pte *pte, struct cassini_peer *peer)
 
 	if (!d) {
 		d = mem_alloc(sizeof(*d));
-		if (!d) {
-			pte->drops_anon++;
+		if (!d) { /* its sender's word, which may never come, could not be checked, and is not waited for */
+			pte->drops_lost++;
 			return;
 		}
 		d->pte = pte;
@@ -69,7 +69,7 @@ void cassini_drops_clear(struct cassini_pte *pte)
 
 	while ((d = LIST_FIRST(&pte->drops)))
 		drops_free(d);
-	pte->drops_lost = pte->drops_anon = 0;
+	pte->drops_lost = 0;
 }
 
 void cassini_drops_unmap(struct cassini_pte *pte, const struct cassini_dom *dom)
@@ -83,19 +83,17 @@ void cassini_drops_unmap(struct cassini_pte *pte, const struct cassini_dom *dom)
 
 uint32_t cassini_drops_told(struct cassini_pte *pte, const struct cassini_event *notice, uint32_t cnt)
 {
-	uint32_t own, anon;
 	struct cassini_drops *d;
+	uint32_t own;
 
 	lock_assert_held(pte->lni->nic->open.lock);
 	LIST_FOREACH(d, &pte->drops, link)
 		if (d->peer->dom == notice->dom && d->peer->match_id == notice->initiator && d->life == notice->life)
 			break;
 	own = d ? MIN(cnt, d->cnt) : 0;
-	anon = MIN(cnt - own, pte->drops_anon);
-	pte->drops_anon -= anon;
 	if (d && !(d->cnt -= own))
 		drops_free(d);
-	return own + anon;
+	return own;
 }
 
 uint32_t cassini_drops_lost(struct cassini_pte *pte)

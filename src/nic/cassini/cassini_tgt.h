@@ -62,9 +62,9 @@ struct cassini_pte {
 	bool is_open;                     /* a Put is asked for nothing but its match and a slot for its event */
 	bool is_clear;                    /* an append of a plain entry is asked for nothing: it makes no event */
 	uint32_t drop_count;
-	/* of these, with flow control: not told of yet; of senders that have gone; of any, when memory was short */
+	/* of these, with flow control: not told of yet; of senders that have gone, or of any when memory was short */
 	LIST_HEAD(, cassini_drops) drops;
-	uint32_t drops_lost, drops_anon;
+	uint32_t drops_lost;
 	uint32_t map_cnt;
 	uint32_t busy;                    /* copies in flight */
 	struct mt_posted list[3];         /* PRIORITY, OVERFLOW, REQUEST */
