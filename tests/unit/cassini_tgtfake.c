@@ -75,7 +75,10 @@ void cassini_peer_gone(struct cassini_peer *peer, uint32_t life)
 	g_tf.gone_cnt++;
 }
 
-void cassini_peer_look(struct cassini_peer *peer) {}
+void cassini_peer_look(struct cassini_peer *peer)
+{
+	g_tf.look_cnt++;
+}
 
 struct quota_source *link_peer_source(const struct link_peer *peer)
 {

@@ -47,7 +47,7 @@ struct tf {
 	struct cassini_ct ct;
 	struct tf_answer answer[TF_MAX];
 	struct tf_bulk bulk[TF_MAX]; /* in flight: [bulk_done, bulk_cnt) */
-	unsigned answer_cnt, bulk_cnt, bulk_done, got_cnt, gone_cnt, poll_cnt;
+	unsigned answer_cnt, bulk_cnt, bulk_done, got_cnt, gone_cnt, poll_cnt, look_cnt;
 	uint64_t got_bits;
 	int bulk_rc; /* link_bulk() answers this */
 	bool no_answers; /* there is no memory for them */

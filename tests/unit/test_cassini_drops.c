@@ -55,11 +55,51 @@ static void drops__without_memory(void **state)
 	tf_close();
 }
 
+/* Thousands of senders are not asked after at each poll, and those that have gone are found all the same. */
+static void drops__of_very_many(void **state)
+{
+	enum { CNT = 5000, MOST = 64 };
+	struct cassini_peer *peers;
+	unsigned before, calls = 0;
+
+	(void)state;
+	shut();
+	peers = mem_alloc(CNT * sizeof(*peers));
+	assert_non_null(peers);
+	for (unsigned i = 0; i < CNT; i++) {
+		peers[i] = (struct cassini_peer){.dom = &g_tf.dom, .nic = TF_NIC, .match_id = i};
+		cassini_drops_add(g_tf.pte, &peers[i]);
+	}
+	before = g_tf.look_cnt;
+	assert_int_equal(cassini_drops_lost(g_tf.pte), 0);
+	assert_in_range(g_tf.look_cnt - before, 1, MOST);
+	for (unsigned i = 0; i < CNT; i += 2)
+		peers[i].life++;
+	while (cassini_drops_lost(g_tf.pte) < CNT / 2)
+		assert_in_range(++calls, 1, CNT);
+	before = g_tf.look_cnt;
+	assert_int_equal(cassini_drops_lost(g_tf.pte), CNT / 2);
+	assert_in_range(g_tf.look_cnt - before, 1, MOST);
+	assert_int_equal(told(1), 1);
+	/* those few that are left are asked after once each */
+	for (unsigned i = 5; i < CNT; i += 2)
+		peers[i].life++;
+	while (cassini_drops_lost(g_tf.pte) < CNT - 2)
+		assert_in_range(++calls, 1, 2 * CNT);
+	before = g_tf.look_cnt;
+	assert_int_equal(cassini_drops_lost(g_tf.pte), CNT - 2);
+	assert_int_equal(g_tf.look_cnt - before, 2);
+	cassini_drops_clear(g_tf.pte);
+	mem_free(peers);
+	tf_close();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(drops__counted_once),
 		cmocka_unit_test(drops__without_memory),
+		cmocka_unit_test(drops__of_very_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

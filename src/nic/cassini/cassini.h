@@ -609,7 +609,7 @@ int cassini_pte_transition_sm(struct cassini_pte *pte, uint32_t drop_count);
  * cassini_drops_told() - The sender of @notice, a PUT event, says that @cnt of its Puts were refused since @pte was
  * disabled. Return: of how many this is true, and was not said before.
  * cassini_drops_lost() - Of how many since then nobody will ever say it: their senders have gone, or the Domain that
- * they came by is not mapped any more.
+ * they came by is not mapped any more. Each call looks at a few of the senders.
  * cassini_drops_each() - @fn for each sender of whom it has to be said yet.
  */
 uint32_t cassini_drops_told(struct cassini_pte *pte, const struct cassini_event *notice, uint32_t cnt);

@@ -10,10 +10,15 @@
  * any number, or ends before it has named one, would keep the entry disabled for all others. So the adapter, which has
  * refused them, remembers how many of whom: a sender's number counts up to that, and what nobody can speak of any more,
  * since its sender has gone or the Domain that it came by has closed, counts as lost.
+ *
+ * Whether a sender has gone is asked of a few at a time, in turn: the question comes with each poll, and there may be
+ * thousands of them.
  */
 
+#define LOOKS 16
+
 struct cassini_drops {
-	LIST_ENTRY(cassini_drops) link;  /* pte->drops */
+	TAILQ_ENTRY(cassini_drops) link; /* pte->drops: those that were looked at longest ago first */
 	SLIST_ENTRY(cassini_drops) next; /* peer->drops */
 	struct cassini_pte *pte;
 	struct cassini_peer *peer;
@@ -33,7 +38,7 @@ static struct cassini_drops *drops_find(const struct cassini_pte *pte, const str
 
 static void drops_free(struct cassini_drops *d)
 {
-	LIST_REMOVE(d, link);
+	TAILQ_REMOVE(&d->pte->drops, d, link);
 	SLIST_REMOVE(&d->peer->drops, d, cassini_drops, next);
 	mem_free(d);
 }
@@ -57,7 +62,7 @@ void cassini_drops_add(struct cassini_pte *pte, struct cassini_peer *peer)
 		d->pte = pte;
 		d->peer = peer;
 		d->life = peer->life;
-		LIST_INSERT_HEAD(&pte->drops, d, link);
+		TAILQ_INSERT_HEAD(&pte->drops, d, link);
 		SLIST_INSERT_HEAD(&peer->drops, d, next);
 	}
 	d->cnt++;
@@ -67,7 +72,7 @@ void cassini_drops_clear(struct cassini_pte *pte)
 {
 	struct cassini_drops *d;
 
-	while ((d = LIST_FIRST(&pte->drops)))
+	while ((d = TAILQ_FIRST(&pte->drops)))
 		drops_free(d);
 	pte->drops_lost = 0;
 }
@@ -76,7 +81,7 @@ void cassini_drops_unmap(struct cassini_pte *pte, const struct cassini_dom *dom)
 {
 	struct cassini_drops *d, *next;
 
-	LIST_FOREACH_SAFE(d, &pte->drops, link, next)
+	TAILQ_FOREACH_SAFE(d, &pte->drops, link, next)
 		if (d->peer->dom == dom)
 			drops_lose(d);
 }
@@ -87,7 +92,7 @@ uint32_t cassini_drops_told(struct cassini_pte *pte, const struct cassini_event 
 	uint32_t own;
 
 	lock_assert_held(pte->lni->nic->open.lock);
-	LIST_FOREACH(d, &pte->drops, link)
+	TAILQ_FOREACH(d, &pte->drops, link)
 		if (d->peer->dom == notice->dom && d->peer->match_id == notice->initiator && d->life == notice->life)
 			break;
 	own = d ? MIN(cnt, d->cnt) : 0;
@@ -98,10 +103,15 @@ uint32_t cassini_drops_told(struct cassini_pte *pte, const struct cassini_event 
 
 uint32_t cassini_drops_lost(struct cassini_pte *pte)
 {
-	struct cassini_drops *d, *next;
+	struct cassini_drops *d, *last = TAILQ_LAST(&pte->drops, cassini_drops_list);
+	int left = LOOKS;
 
 	lock_assert_held(pte->lni->nic->open.lock);
-	LIST_FOREACH_SAFE(d, &pte->drops, link, next) {
+	while (left-- && (d = TAILQ_FIRST(&pte->drops))) {
+		if (d == last)
+			left = 0;
+		TAILQ_REMOVE(&pte->drops, d, link);
+		TAILQ_INSERT_TAIL(&pte->drops, d, link);
 		cassini_peer_look(d->peer);
 		if (d->life != d->peer->life)
 			drops_lose(d);
@@ -114,6 +124,6 @@ void cassini_drops_each(const struct cassini_pte *pte,
 {
 	const struct cassini_drops *d;
 
-	LIST_FOREACH(d, &pte->drops, link)
+	TAILQ_FOREACH(d, &pte->drops, link)
 		fn(arg, d->peer->dom, d->peer->nic, d->peer->pid);
 }

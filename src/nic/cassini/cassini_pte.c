@@ -66,6 +66,7 @@ static void pte_init(struct cassini_pte *pte)
 		mt_posted_init(&pte->list[i]);
 	mt_unexp_init(&pte->ules);
 	STAILQ_INIT(&pte->landing);
+	TAILQ_INIT(&pte->drops);
 	must(!slab_init(&pte->le_slab, sizeof(struct cassini_le), CACHE_LINE, LE_CHUNK, les));
 	must(!slab_init(&pte->ule_slab, sizeof(struct cassini_ule), CACHE_LINE, LE_CHUNK, les));
 	must(!slab_init(&pte->copy_slab, sizeof(struct cassini_copy), CACHE_LINE, LE_CHUNK, 0));

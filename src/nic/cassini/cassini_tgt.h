@@ -63,7 +63,7 @@ struct cassini_pte {
 	bool is_clear;                    /* an append of a plain entry is asked for nothing: it makes no event */
 	uint32_t drop_count;
 	/* of these, with flow control: not told of yet; of senders that have gone, or of any when memory was short */
-	LIST_HEAD(, cassini_drops) drops;
+	TAILQ_HEAD(cassini_drops_list, cassini_drops) drops;
 	uint32_t drops_lost;
 	uint32_t map_cnt;
 	uint32_t busy;                    /* copies in flight */
