@@ -7,6 +7,7 @@
 
 #include "cxi_fix.h"
 #include "nic/cassini/cassini_tgt.h"
+#include "prov/cxi/cxi_ep_int.h"
 #include "prov/cxi/cxi_rxc.h"
 
 #define WAIT_NS	 (unit_slow() * 10 * NS_PER_SEC)
@@ -277,6 +278,100 @@ static void pause__while_its_program_sleeps(void **state)
 	world_close(&w);
 }
 
+/* --- receives that are cancelled ----------------------------------------------------------------- */
+
+/* The error entry of @context, which must be the next that b has. */
+static void await_cancelled(const struct world *w, const void *context)
+{
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+	struct fi_cq_err_entry err = {0};
+	struct fi_cq_tagged_entry entry;
+	ssize_t ret;
+
+	while ((ret = fi_cq_read(w->b.e.cq, &entry, 1)) == -FI_EAGAIN)
+		assert_true(clk_now_ns(NULL) < until);
+	assert_int_equal(ret, -FI_EAVAIL);
+	assert_int_equal(fi_cq_readerr(w->b.e.cq, &err, 0), 1);
+	assert_int_equal(err.err, FI_ECANCELED);
+	assert_ptr_equal(err.op_context, context);
+}
+
+static void recv_locked(const struct world *w, void *context)
+{
+	static char in[8];
+	const struct cxi_recv_args a = {.buf = in, .len = sizeof(in), .src = FI_ADDR_UNSPEC, .tag = TAG,
+					.context = context, .tagged = true};
+
+	assert_int_equal(cxi_recv_common(cxi_ep_of(w->b.e.ep), &a), 0);
+}
+
+/* The adapter has no entry for it, and its event that says so is unread. It ends all the same, and others go on. */
+static void cancel__of_a_refused_one(void **state)
+{
+	static const char *const modes[] = {"hardware", "hybrid"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
+		int context;
+		struct world w;
+		char in[8];
+
+		world_open(&w, modes[i], false);
+		lock_acquire(w.lock);
+		recv_locked(&w, &context);
+		assert_int_equal(w.r->state, CXI_RXC_PENDING_DISABLE);
+		assert_int_equal(cxi_recv_cancel(w.r, &context), 0);
+		assert_int_equal(cxi_recv_cancel(w.r, &context), -FI_ENOENT);
+		lock_release(w.lock);
+		await_cancelled(&w, &context);
+		entries_allow(&w, 8);
+		trecv(&w, in, sizeof(in), TAG);
+		tsend(&w, "abc", TAG);
+		await_message(&w, TAG);
+		assert_int_equal(cxi_rxc_posted(w.r), 0);
+		world_close(&w);
+	}
+}
+
+/* A receiver whose receives have no order (RNR): those that are refused are tried again while it runs. */
+static void rnr_open(struct side *s)
+{
+	struct fi_info *h = fi_allocinfo();
+	struct cassini_lni *lni;
+
+	assert_non_null(h);
+	h->ep_attr->protocol = CXI_PROTO_RNR;
+	h->caps = FI_MSG | FI_TAGGED;
+	cxi_fix_open_info(&s->f, cxi_fix_info(FI_VERSION(1, 17), h));
+	domain_of(s)->params.rnr_append_retry_timeout_us = 1000000000;
+	cxi_fix_ep_open(&s->e, &s->f);
+	lni = domain_of(s)->lni;
+	lni->svc.max[CASSINI_RSRC_LE] = lni->used[CASSINI_RSRC_LE];
+}
+
+/* The same of one that was refused before, and has just been refused again. */
+static void cancel__of_one_refused_again(void **state)
+{
+	struct world w = {0};
+	int context;
+
+	(void)state;
+	rnr_open(&w.b);
+	w.r = cxi_ep_of(w.b.e.ep)->rxc;
+	w.lock = &domain_of(&w.b)->kit.lock;
+	lock_acquire(w.lock);
+	recv_locked(&w, &context);
+	cxi_drain(w.r->eq);
+	assert_true(cxi_rxc_has_timers(w.r));
+	cxi_rxc_timers(w.r);
+	assert_non_null(cassini_eq_peek(w.r->eq));
+	assert_int_equal(cxi_recv_cancel(w.r, &context), 0);
+	lock_release(w.lock);
+	await_cancelled(&w, &context);
+	assert_int_equal(cxi_rxc_posted(w.r), 0);
+	side_close(&w.b);
+}
+
 /* --- senders that do not tell, or not the truth -------------------------------------------------- */
 
 /* b alone is at work until it has refused a message. */
@@ -471,6 +566,8 @@ int main(void)
 		cmocka_unit_test(pause__without_a_request_buffer),
 		cmocka_unit_test(pause__takes_receives),
 		cmocka_unit_test(pause__while_its_program_sleeps),
+		cmocka_unit_test(cancel__of_a_refused_one),
+		cmocka_unit_test(cancel__of_one_refused_again),
 		cmocka_unit_test(notice__of_more_than_is_true),
 		cmocka_unit_test(notice__of_very_many),
 		cmocka_unit_test(gone__closed_before_it_tells),

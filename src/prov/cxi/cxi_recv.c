@@ -105,6 +105,14 @@ static void owner_cancelled(struct cxi_rx *owner)
 	cxi_rx_free(owner);
 }
 
+void cxi_rx_cancelled(struct cxi_rx *rx)
+{
+	rx->state = RX_TAKEN;
+	rx->canceled = rx->unlinked = true;
+	if (!rx->parts)
+		owner_cancelled(rx);
+}
+
 /* A part has ended: the flag that its completion carries. */
 static uint64_t part_leaves(struct cxi_rx *rx)
 {
@@ -422,9 +430,7 @@ static void rx_on_unlink(struct cxi_rx *rx, const struct cassini_event *ev)
 		return;
 	}
 	cxi_rx_told(rx); /* by this, the last one of its entry */
-	rx->canceled = rx->unlinked = true;
-	if (!rx->multi || !rx->parts)
-		owner_cancelled(rx);
+	cxi_rx_cancelled(rx);
 }
 
 void cxi_rx_on_event(struct cxi_req *req, const struct cassini_event *ev)
@@ -679,7 +685,8 @@ int cxi_recv_cancel(struct cxi_rxc *r, void *context)
 	if (!rx)
 		return -FI_ENOENT;
 	if (rx->state == RX_HW) {
-		rc = cassini_unlink(r->pte, CASSINI_PRIORITY, (uintptr_t)&rx->req, rx->le);
+		/* of one that has no entry it is told yet whether it was refused one, or has its message already */
+		rc = rx->le ? cassini_unlink(r->pte, CASSINI_PRIORITY, (uintptr_t)&rx->req, rx->le) : 0;
 		if (!rc) /* without room for the event nothing has happened */
 			rx->state = RX_UNLINKING;
 		return rc;
@@ -688,10 +695,7 @@ int cxi_recv_cancel(struct cxi_rxc *r, void *context)
 		mt_posted_del(&r->sw_posted, &rx->mt);
 	else
 		cxi_fc_unreplay(rx);
-	rx->canceled = rx->unlinked = true;
-	rx->state = RX_TAKEN;
-	if (!rx->parts)
-		owner_cancelled(rx);
+	cxi_rx_cancelled(rx);
 	return 0;
 }
 

@@ -128,6 +128,8 @@ int cxi_rx_stalled(struct cxi_rxc *r);
 void cxi_rx_forget(struct cxi_rxc *r, const struct cxi_ep *ep);
 /** cxi_rx_refuse() - The end of a receive that no message will meet: an error entry with @err; frees it. */
 void cxi_rx_refuse(struct cxi_rx *rx, int err, int prov_errno);
+/** cxi_rx_cancelled() - Nobody else has @rx any more: it ends, a buffer for many messages when those it has do. */
+void cxi_rx_cancelled(struct cxi_rx *rx);
 /** cxi_rx_release() - A multi-receive buffer takes no more: it ends with the messages that it has. */
 void cxi_rx_release(struct cxi_rx *owner);
 /** cxi_rx_look() - If @owner is used up, and all of its messages have ended, it goes. */

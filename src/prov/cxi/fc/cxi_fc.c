@@ -542,20 +542,30 @@ static void rnr_append_later(struct cxi_rx *rx, struct fc *f, uint8_t rc)
 	replay_add(rx->rxc, f, rx, false);
 }
 
+/* It is not posted again. */
+static void refused_end(struct cxi_rx *rx, uint8_t rc, bool is_cancelled)
+{
+	if (is_cancelled)
+		cxi_rx_cancelled(rx);
+	else
+		give_up(rx, rc);
+}
+
 void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc)
 {
 	struct cxi_rxc *r = rx->rxc;
 	struct fc *f = fc_get(r);
 	struct cassini_pte_status st;
 	bool is_oldest = f && f->refused == rx;
+	bool is_cancelled = rx->state == RX_UNLINKING; /* before this event was read; the context goes on as ever */
 
 	if (r->closing)
 		return;
 	rx->state = RX_TAKEN;
 	if (is_oldest)
 		f->refused = NULL;
-	if (!f) {
-		give_up(rx, rc);
+	if (!f || (r->is_rnr && is_cancelled)) {
+		refused_end(rx, rc, is_cancelled);
 		return;
 	}
 	if (r->is_rnr) {
@@ -569,10 +579,15 @@ void cxi_fc_append_failed(struct cxi_rx *rx, uint8_t rc)
 		if (r->state == CXI_RXC_PENDING_DISABLE && st.state == CASSINI_PTE_ENABLED)
 			cxi_rxc_set_state(r, CXI_RXC_ENABLED);
 		replay_note(r, f);
-		give_up(rx, rc);
+		refused_end(rx, rc, is_cancelled);
 		return;
 	}
-	replay_add(r, f, rx, is_oldest);
+	if (is_cancelled) {
+		replay_note(r, f);
+		cxi_rx_cancelled(rx);
+	} else {
+		replay_add(r, f, rx, is_oldest);
+	}
 	if (rc == CASSINI_RC_NO_SPACE && (is_running(r) || r->state == CXI_RXC_PENDING_DISABLE)) {
 		cxi_rxc_set_state(r, CXI_RXC_PENDING_DISABLE);
 		f->replayed_once = true;
