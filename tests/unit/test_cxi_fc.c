@@ -278,6 +278,88 @@ static void pause__while_its_program_sleeps(void **state)
 	world_close(&w);
 }
 
+/* --- receives that become software's -------------------------------------------------------------- */
+
+/* The oldest event alone. */
+static void step(struct cassini_eq *eq)
+{
+	const struct cassini_event *ev = cassini_eq_peek(eq);
+	struct cxi_req *req;
+
+	assert_non_null(ev);
+	req = (struct cxi_req *)(uintptr_t)ev->user_ptr;
+	eq->is_taken = true;
+	req->on_event(req, ev);
+	cassini_eq_pop(eq);
+	eq->is_taken = false;
+}
+
+/* b's adapter alone takes a message, whose event is the only one. */
+static void take_one(const struct world *w, const char *text)
+{
+	tsend(w, text, TAG);
+	cxi_fix_await_event(&w->b.f, w->r->eq, &w->b.e, 1);
+}
+
+static void expect_part(const struct world *w, const char *at, const char *text)
+{
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+	struct fi_cq_tagged_entry entry;
+	ssize_t ret;
+
+	while ((ret = fi_cq_read(w->b.e.cq, &entry, 1)) == -FI_EAGAIN) {
+		look(&w->a);
+		assert_true(clk_now_ns(NULL) < until);
+	}
+	assert_int_equal(ret, 1);
+	assert_ptr_equal(entry.buf, at);
+	assert_int_equal(entry.len, strlen(text));
+	assert_memory_equal(at, text, strlen(text));
+}
+
+/*
+ * The copy of a message into a buffer for many ends when the search that precedes the move has ended, so that its event
+ * is behind that of the search. The next message, which software has already, lies behind it all the same.
+ */
+static void move__multi_receive_with_an_unread_event(void **state)
+{
+	struct cassini_event first, next;
+	static char in[4096];
+	struct cxi_recv_args a = {.buf = in, .len = sizeof(in), .src = FI_ADDR_UNSPEC, .tag = TAG,
+				  .flags = FI_MULTI_RECV, .tagged = true};
+	struct cassini_eq *eq;
+	struct world w;
+
+	(void)state;
+	world_open(&w, "hybrid", true);
+	eq = w.r->eq;
+	lock_acquire(w.lock);
+	cxi_drain(eq); /* that its entry was enabled */
+	assert_int_equal(cxi_recv_common(cxi_ep_of(w.b.e.ep), &a), 0);
+	lock_release(w.lock);
+	take_one(&w, "abc");
+	lock_acquire(w.lock);
+	first = *cassini_eq_peek(eq);
+	cassini_eq_pop(eq);
+	assert_ptr_equal(first.start, in);
+	/* the adapter goes to software by itself, and takes the next one */
+	cassini_pte_set(w.r->pte, CASSINI_PTE_SOFTWARE_MANAGED, CASSINI_SC_SM_UNEXPECTED_FAIL, true);
+	step(eq);
+	assert_int_equal(w.r->state, CXI_RXC_PENDING_SOFTWARE);
+	next = *cassini_eq_peek(eq); /* of the search */
+	assert_int_equal(next.type, CASSINI_EV_SEARCH);
+	cassini_eq_pop(eq);
+	lock_release(w.lock);
+	take_one(&w, "defg");
+	lock_acquire(w.lock);
+	assert_true(cassini_eq_push(eq, &next, false));
+	assert_true(cassini_eq_push(eq, &first, false));
+	lock_release(w.lock);
+	expect_part(&w, in, "abc");
+	expect_part(&w, in + 3, "defg");
+	world_close(&w);
+}
+
 /* --- receives that are cancelled ----------------------------------------------------------------- */
 
 /* The error entry of @context, which must be the next that b has. */
@@ -566,6 +648,7 @@ int main(void)
 		cmocka_unit_test(pause__without_a_request_buffer),
 		cmocka_unit_test(pause__takes_receives),
 		cmocka_unit_test(pause__while_its_program_sleeps),
+		cmocka_unit_test(move__multi_receive_with_an_unread_event),
 		cmocka_unit_test(cancel__of_a_refused_one),
 		cmocka_unit_test(cancel__of_one_refused_again),
 		cmocka_unit_test(notice__of_more_than_is_true),

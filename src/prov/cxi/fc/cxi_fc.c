@@ -321,9 +321,16 @@ static int try_enable(struct cxi_rxc *r, struct fc *f)
 
 /* --- onloading ----------------------------------------------------------------------------------- */
 
+/* Besides the event in hand, if there is one. */
+static bool has_unread(const struct cxi_rxc *r)
+{
+	return r->eq->wr - r->eq->rd > (r->eq->is_taken ? 1u : 0u);
+}
+
 /*
- * Receives that the adapter still holds become software's, in the order of posting. Return: false: a copy into one is
- * in flight.
+ * Receives that the adapter still holds become software's, in the order of posting. How far a buffer for many messages
+ * is used is known when no copy into it is in flight and all events are read: a long message may have ended since the
+ * search began. Those behind it wait, too. Return: false: not yet all.
  */
 static bool move_receives(struct cxi_rxc *r)
 {
@@ -335,8 +342,12 @@ static bool move_receives(struct cxi_rxc *r)
 
 		if (rx->state != RX_HW || !rx->le)
 			continue;
+		if (rx->multi && has_unread(r))
+			return false;
 		ret = cassini_invalidate(r->pte, rx->le);
-		if (ret == -FI_EAGAIN) {
+		if (ret == -FI_EAGAIN && rx->multi)
+			return false;
+		if (ret == -FI_EAGAIN) { /* used up, so that it is in nobody's way */
 			all = false;
 			continue;
 		}
