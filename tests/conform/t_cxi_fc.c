@@ -359,8 +359,9 @@ static struct fid_cntr *cntr_new(struct ct *c)
 /* Queue @op; nothing happens until the counter gets there, and then its completion counter says that it has. */
 static void fire(struct ct *c, struct trig *t, enum fi_op_type type, void *op)
 {
-	struct fi_deferred_work w = {.threshold = t->k + 1, .triggering_cntr = t->trig, .completion_cntr = t->done,
-				     .op_type = type};
+	bool is_cntr = type == FI_OP_CNTR_ADD || type == FI_OP_CNTR_SET; /* of which no counter tells */
+	struct fi_deferred_work w = {.threshold = t->k + 1, .triggering_cntr = t->trig,
+				     .completion_cntr = is_cntr ? NULL : t->done, .op_type = type};
 
 	w.op.msg = op;
 	c->traffic = true;
@@ -369,7 +370,7 @@ static void fire(struct ct *c, struct trig *t, enum fi_op_type type, void *op)
 		ct_progress(c);
 	CHECK(fi_cntr_read(t->done) == t->k, "operation type %d ran before its time", type);
 	OK(fi_cntr_add(t->trig, 1));
-	if (type != FI_OP_CNTR_ADD && type != FI_OP_CNTR_SET)
+	if (!is_cntr)
 		OK(fi_cntr_wait(t->done, ++t->k, 10000));
 	else
 		OK(fi_cntr_add(t->done, ++t->k == fi_cntr_read(t->done) ? 0 : 1));
@@ -440,6 +441,9 @@ static void trig_counters(struct ct *c, struct trig *t)
 	struct fi_deferred_work w = {.threshold = 1000, .triggering_cntr = t->trig, .op_type = FI_OP_CNTR_ADD,
 				     .op.cntr = &add};
 
+	w.completion_cntr = t->done;
+	CHECK(fi_control(&c->domain->fid, FI_QUEUE_WORK, &w) == -FI_EINVAL, "a counter that tells of a counter");
+	w.completion_cntr = NULL;
 	fire(c, t, FI_OP_CNTR_ADD, &add);
 	OK(fi_cntr_wait(t->other, 10, 5000));
 	fire(c, t, FI_OP_CNTR_SET, &set);

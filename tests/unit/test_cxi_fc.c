@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Flow control where it is hard to end: nothing makes room, senders say what is not true, or have gone.
 #include <poll.h>
+#include <rdma/fi_trigger.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -275,6 +276,43 @@ static void pause__while_its_program_sleeps(void **state)
 		is_due = fi_trywait(w.b.f.fabric, fids, 1) == -FI_EAGAIN;
 		assert_true(clk_now_ns(NULL) < until);
 	}
+	world_close(&w);
+}
+
+/*
+ * A message that a counter has started is refused, and sent again when there is room. That is one success, and no
+ * failure.
+ */
+static void pause__of_deferred_work(void **state)
+{
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_UNSPEC};
+	struct iovec iov = {(void *)(uintptr_t)"abc", 3};
+	struct fid_cntr *trig, *done;
+	struct fi_op_tagged op;
+	struct fi_deferred_work work;
+	struct world w;
+	char in[8];
+
+	(void)state;
+	world_open(&w, "hardware", false);
+	assert_int_equal(fi_cntr_open(w.a.f.domain, &attr, &trig, NULL), 0);
+	assert_int_equal(fi_cntr_open(w.a.f.domain, &attr, &done, NULL), 0);
+	op = (struct fi_op_tagged){
+		.ep = w.a.e.ep, .msg = {.msg_iov = &iov, .iov_count = 1, .addr = w.to, .tag = TAG}};
+	work = (struct fi_deferred_work){.threshold = 1, .triggering_cntr = trig, .completion_cntr = done,
+					 .op_type = FI_OP_TSEND, .op.tagged = &op};
+	assert_int_equal(fi_control(&w.a.f.domain->fid, FI_QUEUE_WORK, &work), 0);
+	assert_int_equal(fi_cntr_add(trig, 1), 0);
+	await_refusal(&w);
+	entries_allow(&w, 8);
+	trecv(&w, in, sizeof(in), TAG);
+	await_message(&w, TAG);
+	for (uint64_t until = clk_now_ns(NULL) + WAIT_NS; !fi_cntr_read(done); look(&w.a))
+		assert_true(clk_now_ns(NULL) < until);
+	assert_int_equal(fi_cntr_read(done), 1);
+	assert_int_equal(fi_cntr_readerr(done), 0);
+	assert_int_equal(fi_close(&trig->fid), 0);
+	assert_int_equal(fi_close(&done->fid), 0);
 	world_close(&w);
 }
 
@@ -648,6 +686,7 @@ int main(void)
 		cmocka_unit_test(pause__without_a_request_buffer),
 		cmocka_unit_test(pause__takes_receives),
 		cmocka_unit_test(pause__while_its_program_sleeps),
+		cmocka_unit_test(pause__of_deferred_work),
 		cmocka_unit_test(move__multi_receive_with_an_unread_event),
 		cmocka_unit_test(cancel__of_a_refused_one),
 		cmocka_unit_test(cancel__of_one_refused_again),

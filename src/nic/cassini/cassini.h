@@ -287,6 +287,11 @@ struct cassini_eq {             /* made by cassini_eq_open(); read only */
 int cassini_eq_open(struct cassini_lni *lni, uint32_t slots, uint32_t fc_slots, struct cassini_eq **out);
 void cassini_eq_close(struct cassini_eq *eq); /* nothing may refer to it any more; NULL is fine */
 /**
+ * cassini_eq_forget() - No command of @lni, of any queue, has its event in @eq from now on: those not sent yet end
+ * CANCELED there, those under way without event or count. Triggered ones go.
+ */
+void cassini_eq_forget(struct cassini_lni *lni, struct cassini_eq *eq);
+/**
  * cassini_eq_peek() - The oldest event or NULL; borrowed until cassini_eq_pop(). Handlers may post commands that add
  * events.
  */
@@ -329,6 +334,9 @@ void cassini_ct_on_change(struct cassini_ct *ct, void (*fn)(void *ctx), void *ct
  * Return: how many.
  */
 int cassini_ct_cancel(struct cassini_ct *ct, void (*fn)(void *ctx, uint64_t user_ptr), void *ctx);
+/** cassini_trig_cancel() - The same for those commands of @cq of which @is_one says so, whatever they wait for. */
+int cassini_trig_cancel(struct cassini_cmdq *cq, bool (*is_one)(void *ctx, uint64_t user_ptr),
+			void (*fn)(void *ctx, uint64_t user_ptr), void *ctx);
 
 /* --- commands of the initiator ------------------------------------------------------------------- */
 
@@ -359,6 +367,7 @@ enum { /* cassini_cmd.flags */
 	CASSINI_CMD_EV_SEND = 8,           /* a SEND event when the bytes may be reused (else none) */
 	CASSINI_CMD_CT_ACK = 16,           /* count on cmd.ct when the ACK (Put, Atomic) or REPLY (Get, Fetch) comes */
 	CASSINI_CMD_CT_BYTES = 32,         /* ... in bytes */
+	CASSINI_CMD_CT_SUCCESS = 2048,     /* ... not if it has failed, which may not be the end of it */
 	/* ACK only when the data is visible at the target (always so here; kept for the counters) */
 	CASSINI_CMD_FLUSH = 64,
 	CASSINI_CMD_HRP = 128,             /* high-rate Put: fire and forget, acknowledged by the switch */
@@ -456,7 +465,7 @@ int cassini_post_trig(struct cassini_cmdq *cq, struct cassini_ct *trig, uint64_t
 enum cassini_ct_op { CASSINI_CT_SET, CASSINI_CT_INC, CASSINI_CT_EVENT };
 struct cassini_ct_cmd {
 	enum cassini_ct_op op;
-	struct cassini_ct *ct;             /* SET: to @value, failures to 0; INC: by @value */
+	struct cassini_ct *ct;             /* SET: its successes to @value; INC: by @value */
 	uint64_t value;
 	struct cassini_eq *eq;             /* EVENT: a TRIGGERED_OP event with @user_ptr */
 	uint64_t user_ptr;

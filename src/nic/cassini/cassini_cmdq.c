@@ -626,6 +626,37 @@ void cassini_cmdq_close(struct cassini_cmdq *cq)
 	mem_free(cq);
 }
 
+static void orphan_if_told(void *obj, void *eq)
+{
+	struct cassini_op *op = obj;
+
+	if (op->cmd.eq != eq)
+		return;
+	if (op->cq)
+		op->cq->used--;
+	cassini_ini_orphan(op);
+}
+
+void cassini_eq_forget(struct cassini_lni *lni, struct cassini_eq *eq)
+{
+	struct cassini_op *op, *tmp;
+	struct cassini_cmdq *cq;
+	struct cassini_dom *dom;
+
+	lock_assert_held(lni->nic->open.lock);
+	LIST_FOREACH(cq, &lni->cmdqs, all) {
+		cassini_trig_forget_eq(cq, eq);
+		STAILQ_FOREACH_SAFE(op, &cq->held, held, tmp) {
+			if (op->cmd.eq != eq)
+				continue;
+			unhold(cq, op);
+			cassini_ini_drop(op, CASSINI_RC_CANCELED);
+		}
+	}
+	LIST_FOREACH(dom, &lni->nic->doms, link)
+		slab_foreach(&dom->ops, orphan_if_told, eq);
+}
+
 void cassini_ini_close(struct cassini_dom *dom)
 {
 	struct cassini_lni *lni;

@@ -135,10 +135,10 @@ static inline void report(struct cassini_op *op, uint8_t rc, uint8_t list)
 
 static __attribute__((noinline)) void count(struct cassini_ct *ct, uint32_t flags, uint32_t len, uint8_t rc)
 {
-	if (rc != CASSINI_RC_OK)
-		cassini_ct_add(ct, 0, 1);
-	else
+	if (rc == CASSINI_RC_OK)
 		cassini_ct_add(ct, flags & CASSINI_CMD_CT_BYTES ? len : 1, 0);
+	else if (!(flags & CASSINI_CMD_CT_SUCCESS))
+		cassini_ct_add(ct, 0, 1);
 }
 
 /*

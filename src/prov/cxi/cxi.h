@@ -108,6 +108,8 @@ struct cxi_domain {
 	size_t max_ep_auth_key;
 	LIST_HEAD(, cxi_portal) portals; /* for the adapter thread */
 	LIST_HEAD(, cxi_cntr) cntrs;
+	LIST_HEAD(, cxi_txc) txcs;       /* all that are open, and receive contexts: what counts on a counter */
+	LIST_HEAD(, cxi_rxc) rxcs;
 	struct cxi_mr **mr_tab;         /* cxi_mr.c: client keys in use, or provider keys by address; hash */
 	uint32_t mr_cnt, mr_mask;
 	uint64_t *prov_ids;             /* cxi_mr.c: bitmap of provider key ids */
@@ -387,6 +389,7 @@ struct cxi_txc {
 	struct slab txs;                 /* struct cxi_tx */
 	void *fc;                        /* cxi_fc.c: peers in flow control, sends held for them */
 	void *rnr;                       /* cxi_rnr.c: retries by time */
+	LIST_ENTRY(cxi_txc) all;         /* domain->txcs */
 };
 /** cxi_txc_gate() - The owner of @t, or its flow control, has come or gone. */
 void cxi_txc_gate(struct cxi_txc *t);
@@ -564,6 +567,7 @@ struct cxi_rxc {
 	struct cassini_event lost[16];
 	uint32_t lost_cnt;
 	uint64_t append_retries;         /* RNR: receives whose entry did not fit at first */
+	LIST_ENTRY(cxi_rxc) all;         /* domain->rxcs */
 };
 static inline uint32_t cxi_rxc_posted(const struct cxi_rxc *r)
 {
@@ -646,8 +650,13 @@ struct cxi_cntr {
 	uint64_t wb;                     /* written by the adapter until the application names another place */
 	bool bytes, cached;
 };
-/** cxi_cntr_cancel() - Deferred work that waits for @c is forgotten. Lock held. */
+/**
+ * cxi_cntr_cancel() - Deferred work that waits for @c is forgotten. cxi_cntr_forget() - The same, and what is under way
+ * does not count there any more: it closes. cxi_dwq_forget() - What @ep would do is forgotten. Lock held.
+ */
 void cxi_cntr_cancel(struct cxi_cntr *c);
+void cxi_cntr_forget(struct cxi_domain *d, struct cxi_cntr *c);
+void cxi_dwq_forget(const struct cxi_ep *ep);
 /* What reads, writes and atomics have in common: where in whose memory, and how they end. */
 struct cxi_far {
 	enum cxi_tx_kind kind; /* all but CXI_TX_SEND */

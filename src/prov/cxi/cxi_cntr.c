@@ -142,7 +142,7 @@ static int cntr_close(struct fid *fid)
 		return -FI_EBUSY;
 	if (!forked) {
 		lock_acquire(&d->kit.lock);
-		cxi_cntr_cancel(c);
+		cxi_cntr_forget(d, c);
 		LIST_REMOVE(c, link);
 		cassini_ct_close(c->ct);
 		lock_release(&d->kit.lock);

@@ -215,6 +215,8 @@ int cxi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_
 		return -FI_ENOMEM;
 	LIST_INIT(&d->portals);
 	LIST_INIT(&d->cntrs);
+	LIST_INIT(&d->txcs);
+	LIST_INIT(&d->rxcs);
 	cxi_params_get(&d->params); /* what is refused was reported and keeps its default */
 	d->prov_key = info->domain_attr->mr_mode & FI_MR_PROV_KEY;
 	d->tclass = info->domain_attr->tclass;

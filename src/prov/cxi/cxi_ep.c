@@ -388,6 +388,7 @@ void cxi_ep_stop(struct cxi_ep *ep)
 	ep->kit.closing = true;
 	if (!ep->kit.enabled)
 		return;
+	cxi_dwq_forget(ep); /* nobody waits for a count that may never come */
 	drain(ep);
 	cxi_portal_settle(ep->portal);
 	cxi_contexts_disable(ep);

@@ -98,6 +98,7 @@ int cxi_rxc_open(struct cxi_domain *d, struct cxi_ep *ep, unsigned idx, size_t s
 
 	if (!r)
 		return -FI_ENOMEM;
+	LIST_INSERT_HEAD(&d->rxcs, r, all);
 	r->domain = d;
 	r->ep = ep;
 	r->idx = (uint8_t)idx;
@@ -207,6 +208,7 @@ void cxi_rxc_close(struct cxi_rxc *r)
 	cxi_cps_close(&r->cps);
 	if (r->cp)
 		cassini_cp_close(r->cp);
+	LIST_REMOVE(r, all);
 	cxi_fc_rxc_fini(r);
 	cxi_bufs_free(r);
 	mt_posted_fini(&r->sw_posted);

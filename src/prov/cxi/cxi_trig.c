@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "fi_cxi_ext.h"
-#include "prov/cxi/cxi.h"
+#include "prov/cxi/cxi_rxc.h"
 
 #define LEVELS (FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MATCH_COMPLETE)
 #define FLAGS  (FI_MORE | FI_COMPLETION | LEVELS | FI_CXI_CNTR_WB | FI_REMOTE_CQ_DATA)
@@ -136,7 +136,8 @@ static int queue_cntr(struct cxi_domain *d, const struct fi_op_cntr *op, bool ad
 {
 	struct cassini_ct_cmd cmd = {.op = add ? CASSINI_CT_INC : CASSINI_CT_SET, .value = op->value};
 
-	if (!op->cntr || container_of(op->cntr, struct kit_cntr, fid)->domain != &d->kit ||
+	/* the real provider wants no counter that tells of a counter */
+	if (work->completion_cntr || !op->cntr || container_of(op->cntr, struct kit_cntr, fid)->domain != &d->kit ||
 	    op->value > CASSINI_CT_SUCCESS_MAX)
 		return -FI_EINVAL;
 	cmd.ct = ct_of(op->cntr);
@@ -244,6 +245,52 @@ static void forget(void *ctx, uint64_t user_ptr)
 void cxi_cntr_cancel(struct cxi_cntr *c)
 {
 	cassini_ct_cancel(c->ct, forget, NULL);
+}
+
+static void tx_forget(void *obj, void *ct)
+{
+	struct cxi_tx *tx = obj;
+
+	if (tx->done == ct)
+		tx->done = NULL;
+	if (tx->cmd.ct == ct)
+		tx->cmd.ct = NULL;
+}
+
+static void rx_forget(void *obj, void *ct)
+{
+	struct cxi_rx *rx = obj;
+
+	if (rx->done == ct)
+		rx->done = NULL;
+}
+
+void cxi_cntr_forget(struct cxi_domain *d, struct cxi_cntr *c)
+{
+	struct cxi_txc *t;
+	struct cxi_rxc *r;
+
+	cxi_cntr_cancel(c);
+	LIST_FOREACH(t, &d->txcs, all)
+		slab_foreach(&t->txs, tx_forget, c->ct);
+	LIST_FOREACH(r, &d->rxcs, all)
+		slab_foreach(&r->rxs, rx_forget, c->ct);
+}
+
+static bool is_of(void *ctx, uint64_t user_ptr)
+{
+	const struct cxi_tx *tx = container_of((struct cxi_req *)(uintptr_t)user_ptr, struct cxi_tx, req);
+	const struct cxi_ep *ep = ctx;
+
+	return tx->txc == ep->txc && tx->portal == ep->portal;
+}
+
+void cxi_dwq_forget(const struct cxi_ep *ep)
+{
+	struct cxi_dwq *q = ep->domain->dwq;
+
+	if (q && ep->txc)
+		cassini_trig_cancel(q->cmdq, is_of, forget, (void *)(uintptr_t)ep);
 }
 
 int cxi_flush_work(struct cxi_domain *d)

@@ -96,6 +96,8 @@ static void count(const struct cxi_tx *tx, uint64_t ok, uint64_t err)
 {
 	if (unlikely(tx->done != NULL))
 		cassini_ct_add(tx->done, ok, err);
+	if (unlikely(err && tx->cmd.ct && (tx->cmd.flags & CASSINI_CMD_CT_SUCCESS)))
+		cassini_ct_add(tx->cmd.ct, 0, err);
 	if (unlikely(tx->has_cntr))
 		cxi_cntr_count(tx->ep->kit.cntr[cntr_of[tx->kind]], ok ? tx->len : 0, ok, err);
 }
@@ -170,8 +172,8 @@ int cxi_tx_start(struct cxi_tx *tx, const struct cxi_work *work)
 	tx->has_cntr = false;
 	if (tx->wait & (uint8_t)~CXI_WAIT_ACK)
 		tx->done = work->done; /* more than the target's answer must come */
-	else if (work->done)
-		tx->cmd.flags |= CASSINI_CMD_CT_ACK;
+	else if (work->done) /* a message that is refused may be sent again */
+		tx->cmd.flags |= CASSINI_CMD_CT_ACK | (tx->kind == CXI_TX_SEND ? CASSINI_CMD_CT_SUCCESS : 0);
 	tx->cmd.ct = tx->done ? NULL : work->done;
 	tx->cmd.user_ptr = (uintptr_t)&tx->req;
 	tx->cmd.eq = tx->txc->eq;
@@ -198,6 +200,7 @@ int cxi_txc_open(struct cxi_domain *d, const struct cxi_key *key, uint32_t tclas
 
 	if (!t)
 		return -FI_ENOMEM;
+	LIST_INSERT_HEAD(&d->txcs, t, all);
 	t->domain = d;
 	t->max = (uint32_t)size;
 	t->tclass = tclass;
@@ -233,8 +236,10 @@ void cxi_txc_close(struct cxi_txc *t)
 	if (!t)
 		return;
 	cassini_cmdq_close(t->cmdq);
-	if (t->eq)
+	if (t->eq) {
+		cassini_eq_forget(t->domain->lni, t->eq); /* deferred work has another queue */
 		cxi_drain(t->eq);
+	}
 	cxi_fc_fini(t);
 	cxi_rnr_fini(t);
 	cassini_eq_close(t->eq);
@@ -243,6 +248,7 @@ void cxi_txc_close(struct cxi_txc *t)
 		cassini_cp_close(t->cp);
 	slab_foreach(&t->txs, own_free, NULL); /* of those that will not hear of their end any more */
 	slab_fini(&t->txs);
+	LIST_REMOVE(t, all);
 	mem_free(t);
 }
 
