@@ -100,7 +100,7 @@ int cassini_tgt_reply(struct cassini_dom *dom, struct cassini_peer *peer, uint32
 	return cassini_answer(dom, peer, &pkt, data, pkt.payload_len);
 }
 
-static void rget_done(struct cassini_dom *dom, struct cassini_peer *peer, uint32_t handle, uint64_t get_bits,
+static int rget_done(struct cassini_dom *dom, struct cassini_peer *peer, uint32_t handle, uint64_t get_bits,
 		      uint32_t len, uint8_t rc)
 {
 	struct cassini_pkt_in pkt = {
@@ -116,7 +116,7 @@ static void rget_done(struct cassini_dom *dom, struct cassini_peer *peer, uint32
 		.handle = handle,
 	};
 
-	cassini_answer(dom, peer, &pkt, NULL, 0);
+	return cassini_answer(dom, peer, &pkt, NULL, 0);
 }
 
 /* --- copies --- */
@@ -133,6 +133,19 @@ static bool is_heard(const struct cassini_copy *c)
 static int copy_reply(struct cassini_copy *c)
 {
 	return is_heard(c) ? cassini_tgt_reply(c->dom, c->peer, c->handle, &c->ev, NULL) : 0;
+}
+
+/* Is its initiator told, or does it not hear of it? Return: false: there is no memory for that yet. */
+static bool is_told(struct cassini_copy *c)
+{
+	int rc = 0;
+
+	if (!c->is_answered && c->is_rget && is_heard(c))
+		rc = rget_done(c->dom, c->peer, c->handle, c->get_bits, c->len, c->ev.rc);
+	else if (!c->is_answered && !c->is_rget)
+		rc = copy_reply(c);
+	c->is_answered = rc != -ENOMEM;
+	return c->is_answered;
 }
 
 static void on_bulk(struct cassini_work *work, int status);
@@ -232,8 +245,6 @@ static void put_finish(struct cassini_copy *c)
 		cassini_put_report(c->le, &c->ev, c->has_slot);
 	if (c->ule)
 		header_landed(c->pte, c->ule, c->ev.rc);
-	if (c->link_op) /* else it has been answered */
-		copy_reply(c);
 	copy_free(c);
 }
 
@@ -266,8 +277,6 @@ static void get_finish(struct cassini_copy *c)
 		cassini_eq_unclaim(c->pte->eq);
 	else if (!is_late && !c->pte->closing)
 		cassini_tgt_report(c->le, &c->ev, c->ev.mlength, c->has_slot);
-	if (!c->is_answered)
-		copy_reply(c);
 	if (c->is_rdzv_source && !is_late)
 		cassini_ini_got(c->dom, c->peer, 0, c->get_bits);
 	copy_free(c);
@@ -277,8 +286,6 @@ static void rget_finish(struct cassini_copy *c)
 {
 	if (!c->pte->closing)
 		cassini_tgt_report(c->le, &c->ev, (uint64_t)c->eager_len + c->len, c->has_slot);
-	if (is_heard(c))
-		rget_done(c->dom, c->peer, c->handle, c->get_bits, c->len, c->ev.rc);
 	copy_free(c);
 }
 
@@ -304,25 +311,30 @@ void cassini_copy_chain(struct cassini_copy *c)
 	chain_go(c->peer);
 }
 
-static void copy_finish(struct cassini_copy *c, int status)
+/*
+ * Its bytes have moved, or never will. Its initiator waits for the answer, so without memory for that the whole end is
+ * tried again. Return: false: later.
+ */
+static bool copy_finish(struct cassini_copy *c)
 {
-	c->ev.rc = status_rc(status);
-	if (!status && c->link_op == LINK_GET)
-		stats_of(c->dom)->rx_bytes += c->len;
+	if (!is_told(c)) {
+		c->is_over = c->is_unsent = true;
+		STAILQ_INSERT_HEAD(&c->dom->copies, c, unsent);
+		return false;
+	}
 	if (c->is_rget) {
 		rget_finish(c);
 	} else if (c->link_op == LINK_PUT) {
 		get_finish(c);
 	} else if (c->is_ordered) {
-		/* answered now: whoever asked, and our Domain, may be gone by the time its event may be made */
-		copy_reply(c);
+		/* whoever asked, and our Domain, may be gone by the time its event may be made */
 		settle(c);
-		c->link_op = 0;
 		c->is_done = true;
 		put_finish_ordered(c->pte);
 	} else {
 		put_finish(c);
 	}
+	return true;
 }
 
 static void copy_end(struct cassini_copy *c, int status)
@@ -331,7 +343,10 @@ static void copy_end(struct cassini_copy *c, int status)
 
 	if (peer)
 		STAILQ_REMOVE(&peer->chain, c, cassini_copy, chain);
-	copy_finish(c, status);
+	c->ev.rc = status_rc(status);
+	if (!status && c->link_op == LINK_GET)
+		stats_of(c->dom)->rx_bytes += c->len;
+	copy_finish(c);
 	if (peer)
 		chain_go(peer);
 }
@@ -411,6 +426,12 @@ int cassini_tgt_kick(struct cassini_dom *dom)
 		/* Out of the queue first: a copy that ends at once may start others. */
 		STAILQ_REMOVE_HEAD(&dom->copies, unsent);
 		c->is_unsent = false;
+		if (c->is_over && copy_finish(c)) {
+			n++;
+			continue;
+		}
+		if (c->is_over)
+			break;
 		rc = copy_issue(c);
 		if (rc == -EAGAIN) {
 			c->is_unsent = true;
@@ -435,7 +456,11 @@ void cassini_tgt_close(struct cassini_dom *dom)
 	while ((c = STAILQ_FIRST(&dom->copies)) != NULL) {
 		STAILQ_REMOVE_HEAD(&dom->copies, unsent);
 		c->is_unsent = false;
-		copy_end(c, -ECANCELED);
+		c->is_answered = true; /* nobody hears it */
+		if (c->is_over)
+			copy_finish(c);
+		else
+			copy_end(c, -ECANCELED);
 	}
 }
 
@@ -448,6 +473,8 @@ static void copy_orphan(void *obj, void *arg)
 	c->has_slot = c->is_ordered = false;
 	if (c->is_done) {
 		put_finish(c);
+	} else if (c->is_over) {
+		return; /* only its answer is left, which does not need us */
 	} else if (c->is_unsent) {
 		STAILQ_REMOVE(&c->dom->copies, c, cassini_copy, unsent);
 		c->is_unsent = false;
@@ -501,11 +528,9 @@ void cassini_rget_start(const struct cassini_rget_src *src, struct cassini_le *l
 	end.mlength = mlength - eager_len;
 	end.auto_unlinked = false;
 	end.start = cassini_le_place(le, offset + eager_len);
-	if (!is_there || !cassini_copy_reserve(le->pte)) {
-		end.rc = is_there ? CASSINI_RC_NO_SPACE : src->peer ? CASSINI_RC_UNDELIVERABLE : CASSINI_RC_CANCELED;
+	if (!is_there) {
+		end.rc = src->peer ? CASSINI_RC_UNDELIVERABLE : CASSINI_RC_CANCELED;
 		cassini_tgt_report(le, &end, 0, false);
-		if (is_there)
-			rget_done(src->dom, src->peer, src->handle, src->get_bits, 0, end.rc);
 		return;
 	}
 	stats_of(src->dom)->rgets++;

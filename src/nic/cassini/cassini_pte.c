@@ -403,7 +403,9 @@ static void append_step(struct cassini_pte *pte)
 		uint32_t mlength;
 		bool is_used_up;
 
-		if (!cassini_eq_has_room(pte->eq, APPEND_SLOTS))
+		/* whoever offers a rendezvous waits to be told of its end, so what fetches it must be there */
+		if (!cassini_eq_has_room(pte->eq, APPEND_SLOTS) ||
+		    (ule->ev.rendezvous && !pte->opts.no_rget && !cassini_copy_reserve(pte)))
 			return;
 		is_used_up = cassini_le_take(le, ule->ev.rlength, &offset, &mlength);
 		cassini_tgt_append_hit(le, ule, offset, mlength, is_used_up);

@@ -494,7 +494,8 @@ static bool is_reserved(const struct arrival *a)
 {
 	const struct cassini_pkt_in *pkt = a->pkt;
 
-	if (pkt->op == CASSINI_PKT_PUT_BULK || (pkt->op == CASSINI_PKT_GET && pkt->region) ||
+	if (pkt->op == CASSINI_PKT_PUT_BULK || pkt->op == CASSINI_PKT_RPUT ||
+	    (pkt->op == CASSINI_PKT_GET && pkt->region) ||
 	    !STAILQ_EMPTY(&a->pte->landing))
 		return cassini_copy_reserve(a->pte);
 	return true;

@@ -232,7 +232,8 @@ struct cassini_copy {
 	bool is_chained, is_started;      /* writes to a region take effect in order */
 	bool is_rget;                     /* the adapter's own Get */
 	bool is_rdzv_source;
-	bool is_answered;                 /* before its end: see cassini_copy_left() */
+	bool is_answered;                 /* perhaps before its end: see cassini_copy_left() */
+	bool is_over;                     /* is_unsent: its answer, for which there was no memory */
 };
 char *cassini_le_place(const struct cassini_le *le, uint64_t offset);
 /**
@@ -273,7 +274,7 @@ struct cassini_rget_src {
 /**
  * cassini_rget_start() - The adapter's own Get: ev->mlength of @mlength bytes have come, the rest follows behind them
  * to @offset of @le.
- * @ev: the PUT or PUT_OVERFLOW, already reported.
+ * @ev: the PUT or PUT_OVERFLOW, already reported. A copy has been reserved.
  */
 void cassini_rget_start(const struct cassini_rget_src *src, struct cassini_le *le, const struct cassini_event *ev,
 			uint64_t offset, uint32_t mlength);
