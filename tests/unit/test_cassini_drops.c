@@ -89,8 +89,70 @@ static void drops__of_very_many(void **state)
 	before = g_tf.look_cnt;
 	assert_int_equal(cassini_drops_lost(g_tf.pte), CNT - 2);
 	assert_int_equal(g_tf.look_cnt - before, 2);
-	cassini_drops_clear(g_tf.pte);
+	cassini_drops_clear(g_tf.pte, false);
 	mem_free(peers);
+	tf_close();
+}
+
+static int put_of_the_other(void)
+{
+	struct cassini_pkt_in pkt = tf_pkt(CASSINI_PKT_PUT, 1, 4);
+
+	pkt.initiator = CASSINI_MATCH_ID(TF_PID + 1, TF_NIC);
+	return tf_send(&pkt, g_data);
+}
+
+static void expect_put(void)
+{
+	assert_int_equal(tf_event(CASSINI_EV_PUT, CASSINI_RC_OK).mlength, 4);
+}
+
+static void enable(uint32_t drops)
+{
+	assert_int_equal(cassini_set_state(g_tf.pte, CASSINI_PTE_ENABLED, drops), 0);
+	assert_int_equal(tf_event(CASSINI_EV_STATE_CHANGE, CASSINI_RC_OK).state, CASSINI_PTE_ENABLED);
+}
+
+/* A sender that does not tell is refused until it does. For others the entry goes on, and may stop and go on again. */
+static void drops__of_who_stands_apart(void **state)
+{
+	struct cassini_pkt_in rput = tf_pkt(CASSINI_PKT_RPUT, 1, 4);
+
+	(void)state;
+	shut();
+	assert_int_equal(put_of_the_other(), CASSINI_RC_PT_DISABLED);
+	assert_int_equal(cassini_drops_part(g_tf.pte), 2);
+	assert_int_equal(cassini_drops_part(g_tf.pte), 0);
+	assert_int_equal(cassini_drops_lost(g_tf.pte), 2);
+	g_tf.other.life++; /* a new process there has not been refused */
+	tf_append(CASSINI_PRIORITY, TF_RECV, g_tf_dst, 8, 1, 1);
+	for (int i = 0; i < 3; i++)
+		tf_append(CASSINI_PRIORITY, TF_RECV, g_tf_dst, 8, 1, 1);
+	enable(2);
+	assert_int_equal(tf_put(1, g_data, 4), CASSINI_RC_PT_DISABLED);
+	assert_int_equal(tf_send(&rput, NULL), CASSINI_RC_PT_DISABLED);
+	assert_int_equal(put_of_the_other(), 0);
+	expect_put();
+	assert_int_equal(tf_status().state, CASSINI_PTE_ENABLED);
+	/* once more: who stands apart is counted as lost at once */
+	assert_int_equal(cassini_set_state(g_tf.pte, CASSINI_PTE_DISABLED, CASSINI_DROP_IGNORE), 0);
+	tf_event(CASSINI_EV_STATE_CHANGE, CASSINI_RC_OK);
+	assert_int_equal(cassini_drops_lost(g_tf.pte), 0);
+	assert_int_equal(tf_put(1, g_data, 4), CASSINI_RC_PT_DISABLED);
+	assert_int_equal(cassini_drops_lost(g_tf.pte), 1);
+	assert_int_equal(tf_status().drop_count, 1);
+	assert_int_equal(told(3), 0);
+	assert_int_equal(tf_put(1, g_data, 4), CASSINI_RC_PT_DISABLED);
+	assert_int_equal(cassini_drops_lost(g_tf.pte), 2);
+	enable(2);
+	assert_int_equal(put_of_the_other(), 0);
+	expect_put();
+	assert_int_equal(tf_put(1, g_data, 4), CASSINI_RC_PT_DISABLED);
+	/* all of it told: by the quick way again */
+	assert_int_equal(told(3), 0);
+	assert_true(g_tf.pte->is_open);
+	assert_int_equal(tf_put(1, g_data, 4), 0);
+	expect_put();
 	tf_close();
 }
 
@@ -100,6 +162,7 @@ int main(void)
 		cmocka_unit_test(drops__counted_once),
 		cmocka_unit_test(drops__without_memory),
 		cmocka_unit_test(drops__of_very_many),
+		cmocka_unit_test(drops__of_who_stands_apart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -631,6 +631,28 @@ static void gone__closed_before_it_tells(void **state)
 	side_close(&w.b);
 }
 
+/* It lives and computes. The others do not wait for it, and what it has sent comes when it looks at its endpoint. */
+static void quiet__lives_and_does_not_tell(void **state)
+{
+	struct world w;
+	struct side c;
+	char in[8];
+
+	(void)state;
+	world_open(&w, "hardware", false);
+	side_open(&w, &c);
+	tsend(&w, "abc", TAG + 1);
+	await_disabled(&w);
+	another_is_heard(&w, &c);
+	assert_int_equal(w.r->pte->apart_cnt, 1);
+	trecv(&w, in, sizeof(in), TAG + 1);
+	await_message(&w, TAG + 1);
+	assert_memory_equal(in, "abc", 3);
+	assert_int_equal(w.r->pte->apart_cnt, 0);
+	side_close(&c);
+	world_close(&w);
+}
+
 /* A process that sends to who says through @fd where it is, and lives until it is killed. */
 static void child_run(int fd)
 {
@@ -692,6 +714,7 @@ int main(void)
 		cmocka_unit_test(cancel__of_one_refused_again),
 		cmocka_unit_test(notice__of_more_than_is_true),
 		cmocka_unit_test(notice__of_very_many),
+		cmocka_unit_test(quiet__lives_and_does_not_tell),
 		cmocka_unit_test(gone__closed_before_it_tells),
 		cmocka_unit_test(gone__killed_before_it_tells),
 	};

@@ -620,9 +620,12 @@ int cassini_pte_transition_sm(struct cassini_pte *pte, uint32_t drop_count);
  * cassini_drops_lost() - Of how many since then nobody will ever say it: their senders have gone, or the Domain that
  * they came by is not mapped any more. Each call looks at a few of the senders.
  * cassini_drops_each() - @fn for each sender of whom it has to be said yet.
+ * cassini_drops_part() - Those are waited for no longer: what was refused of them counts as lost, and they are refused,
+ * also when @pte is enabled, until they tell. Return: how many senders.
  */
 uint32_t cassini_drops_told(struct cassini_pte *pte, const struct cassini_event *notice, uint32_t cnt);
 uint32_t cassini_drops_lost(struct cassini_pte *pte);
+uint32_t cassini_drops_part(struct cassini_pte *pte);
 void cassini_drops_each(const struct cassini_pte *pte,
 			void (*fn)(void *arg, struct cassini_dom *dom, uint32_t nic, uint16_t pid), void *arg);
 struct cassini_pte_status {

@@ -11,6 +11,10 @@
  * refused them, remembers how many of whom: a sender's number counts up to that, and what nobody can speak of any more,
  * since its sender has gone or the Domain that it came by has closed, counts as lost.
  *
+ * A sender that lives and does not tell would do the same. So after a while its refusals count as lost as well, and the
+ * sender stands apart: the entry goes on for all others, and refuses what comes of it until it has told, so that its
+ * messages keep their order.
+ *
  * Whether a sender has gone is asked of a few at a time, in turn: the question comes with each poll, and there may be
  * thousands of them.
  */
@@ -24,6 +28,7 @@ struct cassini_drops {
 	struct cassini_peer *peer;
 	uint32_t life; /* which of those that were @peer */
 	uint32_t cnt;  /* not told of yet */
+	bool is_apart; /* lost already */
 };
 
 static struct cassini_drops *drops_find(const struct cassini_pte *pte, const struct cassini_peer *peer)
@@ -38,14 +43,18 @@ static struct cassini_drops *drops_find(const struct cassini_pte *pte, const str
 
 static void drops_free(struct cassini_drops *d)
 {
-	TAILQ_REMOVE(&d->pte->drops, d, link);
+	struct cassini_pte *pte = d->pte;
+
+	TAILQ_REMOVE(&pte->drops, d, link);
 	SLIST_REMOVE(&d->peer->drops, d, cassini_drops, next);
+	pte->apart_cnt -= d->is_apart;
 	mem_free(d);
+	cassini_pte_gate(pte);
 }
 
 static void drops_lose(struct cassini_drops *d)
 {
-	d->pte->drops_lost += d->cnt;
+	d->pte->drops_lost += d->is_apart ? 0 : d->cnt;
 	drops_free(d);
 }
 
@@ -66,15 +75,35 @@ void cassini_drops_add(struct cassini_pte *pte, struct cassini_peer *peer)
 		SLIST_INSERT_HEAD(&peer->drops, d, next);
 	}
 	d->cnt++;
+	pte->drops_lost += d->is_apart;
 }
 
-void cassini_drops_clear(struct cassini_pte *pte)
+void cassini_drops_clear(struct cassini_pte *pte, bool and_apart)
+{
+	struct cassini_drops *d, *next;
+
+	TAILQ_FOREACH_SAFE(d, &pte->drops, link, next)
+		if (and_apart || !d->is_apart)
+			drops_free(d);
+	pte->drops_lost = 0;
+}
+
+uint32_t cassini_drops_part(struct cassini_pte *pte)
 {
 	struct cassini_drops *d;
+	uint32_t n = 0;
 
-	while ((d = TAILQ_FIRST(&pte->drops)))
-		drops_free(d);
-	pte->drops_lost = 0;
+	lock_assert_held(pte->lni->nic->open.lock);
+	TAILQ_FOREACH(d, &pte->drops, link) {
+		if (d->is_apart)
+			continue;
+		d->is_apart = true;
+		pte->drops_lost += d->cnt;
+		pte->apart_cnt++;
+		n++;
+	}
+	cassini_pte_gate(pte);
+	return n;
 }
 
 void cassini_drops_unmap(struct cassini_pte *pte, const struct cassini_dom *dom)
@@ -89,6 +118,7 @@ void cassini_drops_unmap(struct cassini_pte *pte, const struct cassini_dom *dom)
 uint32_t cassini_drops_told(struct cassini_pte *pte, const struct cassini_event *notice, uint32_t cnt)
 {
 	struct cassini_drops *d;
+	bool is_apart;
 	uint32_t own;
 
 	lock_assert_held(pte->lni->nic->open.lock);
@@ -96,17 +126,17 @@ uint32_t cassini_drops_told(struct cassini_pte *pte, const struct cassini_event 
 		if (d->peer->dom == notice->dom && d->peer->match_id == notice->initiator && d->life == notice->life)
 			break;
 	own = d ? MIN(cnt, d->cnt) : 0;
+	is_apart = d && d->is_apart;
 	if (d && !(d->cnt -= own))
 		drops_free(d);
-	return own;
+	return is_apart ? 0 : own;
 }
 
-uint32_t cassini_drops_lost(struct cassini_pte *pte)
+/* At so many, those that were looked at longest ago. */
+static void look(struct cassini_pte *pte, int left)
 {
 	struct cassini_drops *d, *last = TAILQ_LAST(&pte->drops, cassini_drops_list);
-	int left = LOOKS;
 
-	lock_assert_held(pte->lni->nic->open.lock);
 	while (left-- && (d = TAILQ_FIRST(&pte->drops))) {
 		if (d == last)
 			left = 0;
@@ -116,7 +146,25 @@ uint32_t cassini_drops_lost(struct cassini_pte *pte)
 		if (d->life != d->peer->life)
 			drops_lose(d);
 	}
+}
+
+uint32_t cassini_drops_lost(struct cassini_pte *pte)
+{
+	lock_assert_held(pte->lni->nic->open.lock);
+	look(pte, LOOKS);
 	return pte->drops_lost;
+}
+
+bool cassini_drops_apart(struct cassini_pte *pte, const struct cassini_peer *peer)
+{
+	struct cassini_drops *d;
+
+	look(pte, 1); /* the last one may have gone */
+	d = drops_find(pte, peer);
+	if (!d || !d->is_apart)
+		return false;
+	d->cnt++;
+	return true;
 }
 
 void cassini_drops_each(const struct cassini_pte *pte,
@@ -125,5 +173,6 @@ void cassini_drops_each(const struct cassini_pte *pte,
 	const struct cassini_drops *d;
 
 	TAILQ_FOREACH(d, &pte->drops, link)
-		fn(arg, d->peer->dom, d->peer->nic, d->peer->pid);
+		if (!d->is_apart)
+			fn(arg, d->peer->dom, d->peer->nic, d->peer->pid);
 }

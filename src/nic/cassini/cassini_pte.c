@@ -207,7 +207,7 @@ void cassini_pte_close(struct cassini_pte *pte)
 			cassini_le_unref(le); /* copies may still hold it */
 	}
 	lists_free(pte);
-	cassini_drops_clear(pte);
+	cassini_drops_clear(pte, true);
 	/* what copies that never end hold is given back now: LNI and EQ may be closed before */
 	slab_foreach(&pte->le_slab, le_give_back, NULL);
 	for (uint32_t n = slab_used(&pte->ule_slab); n; n--)
@@ -291,7 +291,7 @@ void cassini_pte_set(struct cassini_pte *pte, enum cassini_pte_state state, enum
 {
 	if (state == CASSINI_PTE_DISABLED && pte->state != CASSINI_PTE_DISABLED) {
 		pte->drop_count = drop_start(pte);
-		cassini_drops_clear(pte);
+		cassini_drops_clear(pte, false);
 		nic_of(pte)->stats.pte_disabled += nic_auto;
 	}
 	pte->state = (uint8_t)state;

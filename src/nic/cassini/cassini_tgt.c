@@ -558,6 +558,15 @@ FOLDED int perform(struct arrival *a, bool is_admitted)
 	return is_admitted ? put(a, true) : rows[a->pkt->op](a);
 }
 
+/* A sender that has not told of what was refused before gets no further. */
+static __attribute__((cold)) bool is_apart(const struct arrival *a)
+{
+	if (!is_put(a->pkt) || !cassini_drops_apart(a->pte, a->peer))
+		return false;
+	a->stats->pt_disabled_naks++;
+	return true;
+}
+
 /* May it come in, and is there room for what it will lead to? Return: 0; else the verdict. */
 static int admit(struct arrival *a)
 {
@@ -565,6 +574,8 @@ static int admit(struct arrival *a)
 
 	if (unlikely(rc != CASSINI_RC_OK))
 		return refuse(a, rc);
+	if (unlikely(a->pte->apart_cnt) && is_apart(a))
+		return CASSINI_RC_PT_DISABLED;
 	if (unlikely(cassini_owe_is_much(a->peer)) && (rc = owed_refusal(a)) != CASSINI_RC_OK)
 		return rc;
 	if (unlikely(a->peer->paused && must_hold_back(a)))

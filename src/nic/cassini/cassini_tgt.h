@@ -65,6 +65,7 @@ struct cassini_pte {
 	/* of these, with flow control: not told of yet; of senders that have gone, or of any when memory was short */
 	TAILQ_HEAD(cassini_drops_list, cassini_drops) drops;
 	uint32_t drops_lost;
+	uint32_t apart_cnt; /* senders whose Puts are refused, whatever the state */
 	uint32_t map_cnt;
 	uint32_t busy;                    /* copies in flight */
 	struct mt_posted list[3];         /* PRIORITY, OVERFLOW, REQUEST */
@@ -85,7 +86,7 @@ void cassini_pte_set(struct cassini_pte *pte, enum cassini_pte_state state, enum
 static inline void cassini_pte_gate(struct cassini_pte *pte)
 {
 	pte->is_open = pte->state == CASSINI_PTE_ENABLED && pte->opts.is_matching && !pte->opts.en_event_match &&
-		       !pte->opts.lossless && pte->eq;
+		       !pte->opts.lossless && pte->eq && !pte->apart_cnt;
 	pte->is_clear = pte->is_open && !pte->run.is_active && !mt_unexp_cnt(&pte->ules);
 }
 /** cassini_pte_kick() - Report search hits for which there is room now. Called by cassini_tgt_kick(). */
@@ -316,7 +317,12 @@ void cassini_answers_drop(struct cassini_dom *dom);
 
 /** cassini_drops_add() - A Put of @peer. */
 void cassini_drops_add(struct cassini_pte *pte, struct cassini_peer *peer);
-void cassini_drops_clear(struct cassini_pte *pte);
+/**
+ * cassini_drops_clear() - It is disabled anew, or, @and_apart, closed.
+ * cassini_drops_apart() - A Put of @peer meets @pte, which takes packets. Return: not from @peer, and it is counted.
+ */
+void cassini_drops_clear(struct cassini_pte *pte, bool and_apart);
+bool cassini_drops_apart(struct cassini_pte *pte, const struct cassini_peer *peer);
 /** cassini_drops_unmap() - Nobody can speak any more of what came by @dom. */
 void cassini_drops_unmap(struct cassini_pte *pte, const struct cassini_dom *dom);
 

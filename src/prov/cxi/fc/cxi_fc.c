@@ -25,6 +25,7 @@
 #define PAUSE_MIN (100 * NS_PER_US)
 #define PAUSE_MAX (10 * NS_PER_MS)
 #define ASK_NS	  NS_PER_SEC
+#define ASKS	  1 /* before who has not told stands apart */
 
 struct notifier {
 	LIST_ENTRY(notifier) link;
@@ -49,6 +50,7 @@ struct fc {
 	uint32_t steps;                  /* cxi_rxc_steps() when senders were told to resume the last time */
 	uint64_t pause_ns, resume_ns;    /* how long they wait if that is what it was, and until when; 0: not */
 	uint64_t ask_ns;                 /* senders have not told of what was refused: when to ask whether they live */
+	uint32_t asked;                  /* how often that was */
 	LIST_HEAD(, notifier) notifiers;
 	TAILQ_HEAD(, cxi_rx) replay;     /* receives whose entry was refused, by cxi_rx.wait */
 	struct cxi_rx *refused;          /* older than these: it was refused again, as its event will say */
@@ -274,18 +276,29 @@ static void sender_ask(void *arg, struct cassini_dom *dom, uint32_t nic, uint16_
 					      cxi_sh_ctrl(CXI_CTRL_ASK, 0, 0, 0));
 }
 
-/* Some have not told of what was refused. */
-static void senders_await(struct cxi_rxc *r, struct fc *f)
+/*
+ * Some have not told of what was refused. They may compute, with nobody who looks at their endpoint, or mean harm: the
+ * others do not wait for them for ever. Return: they are waited for no longer.
+ */
+static bool senders_await(struct cxi_rxc *r, struct fc *f)
 {
 	uint64_t now = cassini_now_ns(r->domain->nic);
+	uint32_t n = 0;
 
 	if (!f->ask_ns) {
 		f->ask_ns = now + ASK_NS;
-	} else if (now >= f->ask_ns) {
+	} else if (now >= f->ask_ns && f->asked++ < ASKS) {
 		f->ask_ns = now + ASK_NS;
 		cassini_drops_each(r->pte, sender_ask, r);
+	} else if (now >= f->ask_ns) {
+		f->ask_ns = now + ASK_NS;
+		n = cassini_drops_part(r->pte);
 	}
+	if (n)
+		LOG_WARN("RXC (%#x) PtlTE %u: %u senders have not told what was refused of them: they wait alone",
+			 r->domain->info.nic, cassini_pte_ptn(r->pte), n);
 	cassini_wake(r->domain->nic, f->ask_ns);
+	return n;
 }
 
 /*
@@ -301,10 +314,9 @@ static int try_enable(struct cxi_rxc *r, struct fc *f)
 		return 0;
 	cassini_pte_status(r->pte, &st, NULL, 0);
 	if (((st.drop_count - f->base - f->sum - cassini_drops_lost(r->pte)) & DROP_MASK) != 0) {
-		senders_await(r, f);
-		return 0;
+		return senders_await(r, f) ? try_enable(r, f) : 0;
 	}
-	f->ask_ns = 0;
+	f->ask_ns = f->asked = 0;
 	if (software) {
 		if (cassini_pte_transition_sm(r->pte, st.drop_count))
 			return 0;
@@ -647,12 +659,14 @@ void cxi_fc_notified(struct cxi_rxc *r, struct cxi_portal *p, const struct cassi
 	struct fc *f = fc_get(r);
 	struct cassini_pte_status st;
 	struct notifier *n;
+	uint32_t told;
 
 	if (!f)
 		return; /* it asks again */
 	cassini_pte_status(r->pte, &st, NULL, 0);
+	told = cassini_drops_told(r->pte, ev, (uint32_t)FIELD_GET(CXI_SH_CTRL_DROPS, ev->match_bits));
 	if (st.state == CASSINI_PTE_DISABLED)
-		f->sum += cassini_drops_told(r->pte, ev, (uint32_t)FIELD_GET(CXI_SH_CTRL_DROPS, ev->match_bits));
+		f->sum += told;
 	LIST_FOREACH(n, &f->notifiers, link)
 		if (n->initiator == ev->initiator && n->vni == ev->vni && n->txc == txc && n->portal == p)
 			break;
