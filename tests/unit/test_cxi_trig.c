@@ -264,6 +264,95 @@ static void close__of_the_completion_counter(void **state)
 	world_close(&w);
 }
 
+/* --- receives ------------------------------------------------------------------------------------ */
+
+static void expect_counts(struct fid_cntr *c, uint64_t ok, uint64_t err)
+{
+	assert_int_equal(fi_cntr_read(c), ok);
+	assert_int_equal(fi_cntr_readerr(c), err);
+}
+
+/* By deferred work, for messages with @tag. */
+static void recv_now(struct world *w, void *context, uint64_t tag, uint64_t flags)
+{
+	static char in[1024];
+	struct iovec iov = {in, sizeof(in)};
+	struct fi_op_tagged op = {
+		.ep = w->e.ep,
+		.msg = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .tag = tag, .context = context},
+		.flags = flags};
+	struct fi_deferred_work work = {
+		.triggering_cntr = w->trig, .completion_cntr = w->done, .op_type = FI_OP_TRECV, .op.tagged = &op};
+
+	assert_int_equal(fi_control(&w->f.domain->fid, FI_QUEUE_WORK, &work), 0);
+}
+
+/* @n entries of the queue, of either kind. */
+static void entries_await(const struct world *w, int n)
+{
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry err = {0};
+
+	while (n) {
+		ssize_t ret = fi_cq_read(w->e.cq, &entry, 1);
+
+		n -= ret == 1;
+		if (ret == -FI_EAVAIL)
+			n -= fi_cq_readerr(w->e.cq, &err, 0) == 1;
+		assert_true(clk_now_ns(NULL) < until);
+	}
+}
+
+static void sent(const struct world *w, uint64_t tag)
+{
+	assert_int_equal(fi_tinject(w->e.ep, g_out, sizeof(g_out), 0, tag), 0);
+}
+
+/* Each message, and each receive that is cancelled, counts once: at what tells of the work, else at the endpoint. */
+static void recv__counts_once(void **state)
+{
+	struct world w = {0};
+	struct fid_cntr *got;
+	int context[3];
+
+	(void)state;
+	cxi_fix_open(&w.f);
+	w.trig = cntr_open(&w.f);
+	w.done = cntr_open(&w.f);
+	got = cntr_open(&w.f);
+	cxi_fix_ep_make(&w.e, &w.f);
+	assert_int_equal(fi_ep_bind(w.e.ep, &got->fid, FI_RECV), 0);
+	assert_int_equal(cxi_fix_ep_enable(&w.e), 0);
+	recv_now(&w, &context[0], 1, FI_COMPLETION);
+	sent(&w, 1);
+	entries_await(&w, 1);
+	expect_counts(w.done, 1, 0);
+	recv_now(&w, &context[0], 1, FI_COMPLETION);
+	assert_int_equal(fi_cancel(&w.e.ep->fid, &context[0]), 0);
+	entries_await(&w, 1);
+	expect_counts(w.done, 1, 1);
+	recv_now(&w, &context[1], 2, FI_COMPLETION | FI_MULTI_RECV);
+	for (int i = 0; i < 3; i++)
+		sent(&w, 2);
+	entries_await(&w, 3);
+	expect_counts(w.done, 4, 1);
+	expect_counts(got, 0, 0);
+	assert_int_equal(fi_trecv(w.e.ep, g_in, sizeof(g_in), NULL, FI_ADDR_UNSPEC, 3, 0, &context[2]), 0);
+	assert_int_equal(fi_cancel(&w.e.ep->fid, &context[2]), 0);
+	entries_await(&w, 1);
+	expect_counts(got, 0, 1);
+	assert_int_equal(fi_trecv(w.e.ep, g_in, sizeof(g_in), NULL, FI_ADDR_UNSPEC, 3, 0, &context[2]), 0);
+	sent(&w, 3);
+	entries_await(&w, 1);
+	expect_counts(got, 1, 1);
+	expect_counts(w.done, 4, 1);
+	cxi_fix_ep_close(&w.e);
+	w.e.ep = NULL;
+	assert_int_equal(fi_close(&got->fid), 0);
+	world_close(&w);
+}
+
 /* --- counters that are changed ------------------------------------------------------------------- */
 
 /* It sets the count of successes, as the adapter's command does. That of failures is another. */
@@ -296,6 +385,7 @@ int main(void)
 		cmocka_unit_test(close__of_a_user_of_a_shared_context),
 		cmocka_unit_test(close__of_who_is_not_answered),
 		cmocka_unit_test(close__of_the_completion_counter),
+		cmocka_unit_test(recv__counts_once),
 		cmocka_unit_test(set__leaves_failures),
 	};
 

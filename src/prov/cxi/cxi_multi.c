@@ -26,6 +26,7 @@ static struct cxi_rx *part_at(struct cxi_rx *owner, size_t at, uint32_t rlength)
 		.req.on_event = cxi_rx_on_event,
 		.rxc = owner->rxc,
 		.owner = owner,
+		.done = owner->done,
 		.flags = owner->flags,
 		.state = RX_TAKEN,
 		.tagged = owner->tagged,

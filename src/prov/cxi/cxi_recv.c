@@ -97,7 +97,9 @@ static void owner_cancelled(struct cxi_rx *owner)
 				    .prov_errno = rc};
 	struct cxi_ep *ep = owner->ep ? owner->ep : owner->rxc->ep;
 
-	if (rc != CASSINI_RC_OK)
+	if (owner->done)
+		cassini_ct_add(owner->done, 0, 1);
+	else if (rc != CASSINI_RC_OK || !owner->rxc->is_rnr) /* whose receives the adapter counts, which cancels none */
 		cxi_cntr_count(ep->kit.cntr[KIT_CNTR_RECV], 0, 0, 1);
 	if (ep->kit.rx_cq && !owner->rxc->closing)
 		kit_cq_push_err(ep->kit.rx_cq, &e, NULL, 0);
@@ -149,7 +151,8 @@ static void err_push(struct cxi_rx *rx, uint64_t multi, int err, int prov_errno,
 		.prov_errno = prov_errno,
 	};
 
-	cxi_cntr_count(rx->ep->kit.cntr[KIT_CNTR_RECV], 0, 0, 1);
+	if (!rx->done) /* else rx_gone() counts it */
+		cxi_cntr_count(rx->ep->kit.cntr[KIT_CNTR_RECV], 0, 0, 1);
 	if (rx->ep->kit.rx_cq)
 		kit_cq_push_err(rx->ep->kit.rx_cq, &e, data, data_len);
 }
@@ -221,7 +224,7 @@ static void end_unknown(struct cxi_rx *rx, uint64_t multi)
 /* Where more is to be said of the success of @rx than an entry, or less. Return: the queue of the entry; NULL: none. */
 static __attribute__((noinline)) struct kit_cq *complete_rest(const struct cxi_rx *rx, struct cxi_ep *ep, uint32_t got)
 {
-	if (ep->kit.cntr[KIT_CNTR_RECV])
+	if (ep->kit.cntr[KIT_CNTR_RECV] && !rx->done)
 		cxi_cntr_count(ep->kit.cntr[KIT_CNTR_RECV], got, 1, 0);
 	return kit_rx_wants_cqe(&ep->kit, rx->flags) ? ep->kit.rx_cq : NULL;
 }
