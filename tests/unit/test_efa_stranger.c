@@ -475,6 +475,57 @@ static void kept__in_part(void **state)
 	kept_in_part(FI_DELIVERY_COMPLETE);
 }
 
+/* Has @ep sent @sent refusals, and do @held of @peer wait? */
+static void refusals(struct efa_ep *ep, struct efa_peer *peer, uint64_t sent, uint32_t held)
+{
+	struct efa_pkt *pkt;
+	uint32_t cnt = 0;
+
+	STAILQ_FOREACH(pkt, &peer->untold, link)
+		cnt++;
+	assert_int_equal(cnt, held);
+	assert_int_equal(ep->stats.tx_pkts[EFA_PKT_REFUSED], sent);
+}
+
+/*
+ * SRD keeps no order, so a request for memory that is not there may come before the handshake of its sender, whose
+ * operation then never ended: whether it understands a refusal is only known with that.
+ */
+static void refusal__waits_for_the_handshake(void **state)
+{
+	static const uint64_t extras[] = {EFA_X_REFUSED, 0};
+	struct efa_hdr request = {.type = EFA_PKT_DC_WRITE_RTA, .send_id = 5};
+	struct rig r;
+
+	(void)state;
+	rig_open(&r);
+	for (unsigned i = 0; i < 3; i++) { /* understands it; does not; is removed before it says anything */
+		struct efa_ep *ep = inner(&r.s[0]);
+		struct efa_hdr hello = {.type = EFA_PKT_HANDSHAKE, .nextra_p3 = 4};
+		struct efa_peer *peer;
+		fi_addr_t from;
+
+		assert_int_equal(fi_av_insert(r.av, r.sender.addr, 1, &from, 0, NULL), 1);
+		lock_acquire(&ep->domain->kit.lock);
+		ep->stats.tx_pkts[EFA_PKT_REFUSED] = 0;
+		peer = efa_peer_get(ep, from);
+		assert_non_null(peer);
+		efa_refuse_send(peer, &request);
+		efa_refuse_send(peer, &request);
+		refusals(ep, peer, 0, 2);
+		if (i < ARRAY_SIZE(extras)) {
+			hello.extra_info[0] = extras[i];
+			efa_handshake_received(peer, &hello);
+			refusals(ep, peer, extras[i] ? 2 : 0, 0);
+			efa_refuse_send(peer, &request);
+			refusals(ep, peer, extras[i] ? 3 : 0, 0);
+		}
+		lock_release(&ep->domain->kit.lock);
+		assert_int_equal(fi_av_remove(r.av, &from, 1, 0), 0);
+	}
+	rig_close(&r);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -485,6 +536,7 @@ int main(void)
 		cmocka_unit_test(ids__begin_again),
 		cmocka_unit_test(shared__from_2_2_on),
 		cmocka_unit_test(kept__in_part),
+		cmocka_unit_test(refusal__waits_for_the_handshake),
 	};
 
 	g_prov = fi_prov_ini();

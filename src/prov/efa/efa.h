@@ -231,6 +231,7 @@ struct efa_peer {
 	uint64_t rnr_until_ns, rnr_wait_ns;
 	uint32_t pkts;                     /* work requests alive; a removed peer is freed when the last one ends */
 	STAILQ_HEAD(, efa_tx) parked;      /* operations waiting for its handshake */
+	STAILQ_HEAD(, efa_pkt) untold;     /* refusals waiting for it, see efa_refuse_send() */
 	/* of those, unparked and waiting in ep->pump for room: nothing may overtake them */
 	uint32_t unstarted;
 	LIST_HEAD(, efa_tx) txs;           /* live outgoing transfers */
@@ -529,7 +530,9 @@ static inline struct efa_tx *efa_tx_of_wr(uint64_t wr_id)
 {
 	return (struct efa_tx *)(uintptr_t)(wr_id & ~1ULL);
 }
-/** efa_ctrl_send() - Encode and send a control packet without payload. 0; -FI_ENOMEM. */
+/** efa_ctrl_pkt() - A control packet without payload, for efa_pkt_post_or_queue(). NULL: no memory. */
+struct efa_pkt *efa_ctrl_pkt(struct efa_peer *peer, struct efa_hdr *h, struct efa_rx *rx);
+/** efa_ctrl_send() - The same, sent. 0; -FI_ENOMEM. */
 int efa_ctrl_send(struct efa_peer *peer, struct efa_hdr *h, struct efa_rx *rx);
 /** efa_on_wc() - Completions of the main queue pair. */
 void efa_on_wc(void *ctx, const struct efanic_wc *wc);

@@ -158,6 +158,7 @@ static struct efa_peer *peer_new(struct efa_ep *ep, const struct efa_addr *addr,
 	peer->addr = *addr;
 	TAILQ_INIT(&peer->ahead);
 	STAILQ_INIT(&peer->parked);
+	STAILQ_INIT(&peer->untold);
 	LIST_INIT(&peer->multi);
 	LIST_INIT(&peer->txs);
 	LIST_INIT(&peer->rxs);
@@ -215,6 +216,21 @@ void efa_peer_free(struct efa_peer *peer)
 	slab_put(&peer->ep->peer_slab, peer);
 }
 
+/* The refusals that waited for its handshake: sent, if it understands them and is there. */
+static void untold_end(struct efa_peer *peer)
+{
+	bool is_told = peer->flags & EFA_PEER_HS_RCVD && efa_peer_has(peer, EFA_X_REFUSED);
+	struct efa_pkt *pkt;
+
+	while ((pkt = STAILQ_FIRST(&peer->untold))) {
+		STAILQ_REMOVE_HEAD(&peer->untold, link);
+		if (is_told)
+			efa_pkt_post_or_queue(pkt);
+		else
+			efa_pkt_put(pkt);
+	}
+}
+
 static void peer_end(struct efa_peer *peer)
 {
 	struct efa_ep *ep = peer->ep;
@@ -226,6 +242,7 @@ static void peer_end(struct efa_peer *peer)
 		STAILQ_REMOVE_HEAD(&peer->parked, park_link);
 		ep->parked_cnt--;
 	}
+	untold_end(peer);
 	while ((held = TAILQ_FIRST(&peer->ahead))) {
 		TAILQ_REMOVE(&peer->ahead, held, link);
 		efa_quota_put(peer, EFA_Q_EARLY, efa_held_size(held));
@@ -487,6 +504,7 @@ void efa_handshake_received(struct efa_peer *peer, const struct efa_hdr *h)
 		ep->parked_cnt--;
 		efa_tx_unpark(tx);
 	}
+	untold_end(peer);
 	efa_peer_gates(peer);
 }
 
@@ -600,6 +618,7 @@ static void bury(struct efa_peer *peer, unsigned status)
 		if (tx_waits(tx))
 			efa_tx_fail(tx, efa_errno(code), code);
 	}
+	untold_end(peer);
 	peer->flags &= ~(uint32_t)EFA_PEER_REQ_SENT; /* the next operation finds out for itself */
 }
 

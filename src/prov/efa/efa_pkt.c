@@ -164,13 +164,13 @@ static void pkt_requeue_rnr(struct efa_pkt *pkt)
 	ep->is_busy = true;
 }
 
-int efa_ctrl_send(struct efa_peer *peer, struct efa_hdr *h, struct efa_rx *rx)
+struct efa_pkt *efa_ctrl_pkt(struct efa_peer *peer, struct efa_hdr *h, struct efa_rx *rx)
 {
 	struct efa_ep *ep = peer->ep;
 	struct efa_pkt *pkt = efa_pkt_get(ep, peer, false);
 
 	if (!pkt)
-		return -FI_ENOMEM;
+		return NULL;
 	h->flags |= EFA_FLAG_CONNID;
 	h->connid = ep->self.qkey;
 	pkt->is_answer = true;
@@ -182,6 +182,15 @@ int efa_ctrl_send(struct efa_peer *peer, struct efa_hdr *h, struct efa_rx *rx)
 	pkt->sge[0] = (struct efanic_sge){pkt->buf, (uint32_t)efa_pkt_encode(h, pkt->buf, EFA_PKT_SMALL),
 					  EFANIC_LKEY_INTERNAL};
 	pkt->sge_cnt = 1;
+	return pkt;
+}
+
+int efa_ctrl_send(struct efa_peer *peer, struct efa_hdr *h, struct efa_rx *rx)
+{
+	struct efa_pkt *pkt = efa_ctrl_pkt(peer, h, rx);
+
+	if (!pkt)
+		return -FI_ENOMEM;
 	efa_pkt_post_or_queue(pkt);
 	return 0;
 }

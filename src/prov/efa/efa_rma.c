@@ -178,11 +178,17 @@ int efa_rma_start(struct efa_tx *tx)
 
 /* --- the target of packets ----------------------------------------------------------------------------- */
 
+/*
+ * SRD keeps no order: a request may come before the handshake of its sender, which says whether it understands a
+ * refusal. Until that comes the packet waits.
+ */
 void efa_refuse_send(struct efa_peer *peer, const struct efa_hdr *h)
 {
 	struct efa_hdr r = {.type = EFA_PKT_REFUSED, .send_id = EFA_ID_NONE, .recv_id = EFA_ID_NONE};
+	bool is_known = peer->flags & EFA_PEER_HS_RCVD || peer->is_self;
+	struct efa_pkt *pkt;
 
-	if (!efa_peer_has(peer, EFA_X_REFUSED) && !peer->is_self)
+	if (is_known && !efa_peer_has(peer, EFA_X_REFUSED) && !peer->is_self)
 		return;
 	switch (h->type) {
 	case EFA_PKT_SHORT_RTR:
@@ -199,8 +205,13 @@ void efa_refuse_send(struct efa_peer *peer, const struct efa_hdr *h)
 	default:
 		r.send_id = h->send_id;
 	}
-	if (efa_ctrl_send(peer, &r, NULL))
+	pkt = efa_ctrl_pkt(peer, &r, NULL);
+	if (!pkt)
 		efa_ep_event(peer->ep, FI_ENOMEM, EFA_ERR_NOMEM, "no memory to answer a peer");
+	else if (is_known)
+		efa_pkt_post_or_queue(pkt);
+	else
+		STAILQ_INSERT_TAIL(&peer->untold, pkt, link);
 }
 
 void efa_refuse(struct efa_peer *peer, const struct efa_hdr *h, const char *why)
