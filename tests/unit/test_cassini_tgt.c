@@ -58,10 +58,15 @@ static void cassini_put_bulk__bad_region_or_dead_peer(void **state)
 	tf_append(CASSINI_PRIORITY, TF_RECV, g_tf_dst, TF_BIG, 1, 2);
 	tf_append(CASSINI_PRIORITY, TF_RECV, g_tf_dst, TF_BIG, 1, 3);
 	tf_append(CASSINI_PRIORITY, TF_RECV, g_tf_dst, TF_BIG, 1, 4);
+	tf_append(CASSINI_PRIORITY, TF_RECV, g_tf_dst, TF_BIG, 1, 5);
 	assert_int_equal(tf_put_bulk(1, TF_BIG), 0);
 	tf_bulk_end(-EACCES);
 	tf_event(CASSINI_EV_PUT, CASSINI_RC_NO_TRANSLATION);
 	assert_int_equal(tf_answer(1, CASSINI_PKT_REPLY)->pkt.rc, CASSINI_RC_NO_TRANSLATION);
+	assert_int_equal(g_tf.gone_cnt, 0);
+	assert_int_equal(tf_put_bulk(1, TF_BIG), 0);
+	tf_bulk_end(-ENOTCONN); /* its port closes; what it has sent before may come yet */
+	tf_event(CASSINI_EV_PUT, CASSINI_RC_UNDELIVERABLE);
 	assert_int_equal(g_tf.gone_cnt, 0);
 	assert_int_equal(tf_put_bulk(1, TF_BIG), 0);
 	tf_bulk_end(-ETIMEDOUT);

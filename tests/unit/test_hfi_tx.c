@@ -277,6 +277,12 @@ static void copy__ends(void **state)
 	hfi_ctxt_poll(g_fix.c);
 	assert_int_equal(g_fix.copies, 3);
 	assert_int_equal(g_fix.copy_status, -EACCES);
+	g_fake.bulk_verdict = -ENOTCONN; /* its owner closes */
+	g_fake.bulk_verdict_cnt = 1;
+	assert_int_equal(hfi_copy(g_fix.dst, HFI_COPY_GET, ours, 100, (uintptr_t)theirs, key, NULL), 0);
+	hfi_ctxt_poll(g_fix.c);
+	assert_int_equal(g_fix.copies, 4);
+	assert_int_equal(g_fix.copy_status, -EACCES);
 	hfi_conceal(g_fix.c, key);
 	link_port_close(port);
 }

@@ -114,8 +114,8 @@ int64_t bulk_cma_move(struct bulk_port *b, struct bulk_op *op, uint64_t turn_len
 	rc = bulk_lease_drop(t->tab, t->slot);
 	if (n < 0)
 		return cma_failed(b, op, (int)n, guard.at);
-	if (rc)
-		return rc;
+	if (rc) /* broken, for the region or for the port */
+		return shm_peer_serves(op->peer->shm) == LINK_SHUT ? -ENOTCONN : rc;
 	op->pos += (uint64_t)n;
 	b->port->stats.bulk_cma_bytes += (uint64_t)n;
 	op->copied_ns = bulk_now(b);

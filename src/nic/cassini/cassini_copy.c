@@ -352,6 +352,15 @@ static void copy_end(struct cassini_copy *c, int status)
 }
 
 /* Return: 0 it is under way, and may have ended: do not look at @c; -EAGAIN; else it has failed, with that. */
+/*
+ * Does the end of a copy with @rc mean that the peer has gone? Not that its port is shut, which it is before it closes:
+ * its last frames may lie here unread.
+ */
+static bool is_gone(int rc)
+{
+	return rc < 0 && rc != -EAGAIN && rc != -EACCES && rc != -ENOTCONN && rc != -ECANCELED;
+}
+
 static int copy_issue(struct cassini_copy *c)
 {
 	struct cassini_peer *peer = c->peer;
@@ -362,7 +371,7 @@ static int copy_issue(struct cassini_copy *c)
 	if (!peer->link || !is_heard(c))
 		return -EHOSTUNREACH;
 	rc = link_bulk(c->dom->port, peer->link, c->link_op, c->local, c->len, c->raddr, c->region, &c->work);
-	if (rc && rc != -EAGAIN && rc != -EACCES && rc != -ECANCELED)
+	if (is_gone(rc))
 		cassini_peer_gone(peer, c->life);
 	return rc;
 }
@@ -394,7 +403,7 @@ static void on_bulk(struct cassini_work *work, int status)
 {
 	struct cassini_copy *c = container_of(work, struct cassini_copy, work);
 
-	if (status < 0 && status != -EACCES && status != -ECANCELED)
+	if (is_gone(status))
 		cassini_peer_gone(c->peer, c->life);
 	copy_end(c, status);
 }

@@ -37,6 +37,9 @@ void hfi_copy_end(void *ctx, void *cookie, int status)
 {
 	struct hfi_ctxt *c = ctx;
 
+	/* a refusal of the frames is one of the copy; a context that closes has no region any more */
+	if (status > 0 || status == -ENOTCONN)
+		status = -EACCES;
 	if (c->attr.on_copy)
-		c->attr.on_copy(c->ctx, cookie, status > 0 ? -EACCES : status);
+		c->attr.on_copy(c->ctx, cookie, status);
 }
