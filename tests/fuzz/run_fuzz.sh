@@ -52,7 +52,8 @@ opx_info | opx_ops) prov=opx def=-DFUZZ_OPX file=${target#opx_} ;;
 opx_text) prov=opx ;;
 opx_rx) prov=opx more=tests/unit/opx_world.c ;;
 rel) more=tests/unit/sim.c ;;
-opx_rel) more="$(ls src/prov/opx/flow/*.c) src/prov/opx/opx_proto.c tests/unit/opx_rig.c tests/unit/opx_wire.c" ;;
+opx_rel) more="$(ls src/prov/opx/flow/*.c) src/prov/opx/opx_proto.c src/prov/opx/opx_err.c"
+	more="$more tests/unit/opx_rig.c tests/unit/opx_wire.c" ;;
 esac
 case $target in
 *ops | *_rel | *_rx) lines=20 ;; # each takes its time: a replay stays well under a second
