@@ -351,7 +351,6 @@ static void copy_end(struct cassini_copy *c, int status)
 		chain_go(peer);
 }
 
-/* Return: 0 it is under way, and may have ended: do not look at @c; -EAGAIN; else it has failed, with that. */
 /*
  * Does the end of a copy with @rc mean that the peer has gone? Not that its port is shut, which it is before it closes:
  * its last frames may lie here unread.
@@ -361,6 +360,7 @@ static bool is_gone(int rc)
 	return rc < 0 && rc != -EAGAIN && rc != -EACCES && rc != -ENOTCONN && rc != -ECANCELED;
 }
 
+/* Return: 0 it is under way, and may have ended: do not look at @c; -EAGAIN; else it has failed, with that. */
 static int copy_issue(struct cassini_copy *c)
 {
 	struct cassini_peer *peer = c->peer;
