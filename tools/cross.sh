@@ -34,7 +34,8 @@ for t in check__small_and_large check__short_file; do skip="$skip$t=$populate;";
 for t in bulk__initiator_dies; do skip="$skip$t=$fork;"; done
 for t in del__waits_for_a_live_lease del__ignores_leases_on_others del__killed_holder \
 	del__killed_holder_with_living_child del__stopped_holder del__sleeping_holder del__busy_holder take__after_del \
-	slot__each_once_and_again_after_death tab__owner_dies tab__exit; do skip="$skip$t=$dont;"; done
+	slot__each_once_and_again_after_death tab__owner_dies tab__exit shut__waits_for_its_own_leases \
+	shut__stopped_holder; do skip="$skip$t=$dont;"; done
 
 # -v would print every line of every test; what was skipped and why is in the log, so show that.
 rc=0
