@@ -435,12 +435,12 @@ int cassini_tgt_kick(struct cassini_dom *dom)
 		/* Out of the queue first: a copy that ends at once may start others. */
 		STAILQ_REMOVE_HEAD(&dom->copies, unsent);
 		c->is_unsent = false;
-		if (c->is_over && copy_finish(c)) {
+		if (c->is_over) {
+			if (!copy_finish(c))
+				break;
 			n++;
 			continue;
 		}
-		if (c->is_over)
-			break;
 		rc = copy_issue(c);
 		if (rc == -EAGAIN) {
 			c->is_unsent = true;

@@ -30,6 +30,15 @@ static uint64_t dir_of(const struct fid *fid)
 
 /* --- enable -------------------------------------------------------------------------------------- */
 
+/* Return: false: in a forked child there are no turns, since somebody else's would last for ever. */
+static bool turn_take(struct opx_sep *sep)
+{
+	if (sep->domain->kit.forked(&sep->domain->kit))
+		return false;
+	pthread_mutex_lock(&sep->turn);
+	return true;
+}
+
 /* With the first of its objects the endpoint gets all its HFI contexts: their numbers must follow each other. */
 static int hw_open(struct opx_sep *sep)
 {
@@ -81,9 +90,8 @@ static int ctx_enable(struct opx_ep *ep, uint64_t dir)
 {
 	int ret;
 
-	if (ep->domain->kit.forked(&ep->domain->kit)) /* somebody else's turn would last for ever */
+	if (!turn_take(ep->sep))
 		return -FI_EIO;
-	pthread_mutex_lock(&ep->sep->turn);
 	ret = ctx_enable_in_turn(ep, dir);
 	pthread_mutex_unlock(&ep->sep->turn);
 	return ret;
@@ -93,9 +101,8 @@ static int sep_enable(struct opx_sep *sep)
 {
 	int ret;
 
-	if (sep->domain->kit.forked(&sep->domain->kit))
+	if (!turn_take(sep))
 		return -FI_EIO;
-	pthread_mutex_lock(&sep->turn);
 	ret = hw_open(sep);
 	pthread_mutex_unlock(&sep->turn);
 	return ret;
@@ -238,19 +245,17 @@ static int ctx_close(struct fid *fid)
 	struct opx_ep *ep = ctx_of(fid);
 	struct kit_domain *d = &ep->domain->kit;
 	uint64_t dir = dir_of(fid);
+	bool has_turn = turn_take(ep->sep);
 
-	if (d->forked(d)) {
-		kit_ep_unbind(&ep->kit, dir);
-		ep->opened &= ~dir;
-		return 0;
+	if (has_turn) {
+		lock_acquire(&d->lock);
+		ctx_end(ep, dir);
+		lock_release(&d->lock);
 	}
-	pthread_mutex_lock(&ep->sep->turn);
-	lock_acquire(&d->lock);
-	ctx_end(ep, dir);
-	lock_release(&d->lock);
 	kit_ep_unbind(&ep->kit, dir);
 	ep->opened &= ~dir;
-	pthread_mutex_unlock(&ep->sep->turn);
+	if (has_turn)
+		pthread_mutex_unlock(&ep->sep->turn);
 	return 0;
 }
 
@@ -295,17 +300,16 @@ static struct opx_ep *ctx_take(struct opx_sep *sep, int index, uint64_t dir, siz
 {
 	struct opx_ep *ep = index >= 0 && (size_t)index < cnt ? sep->ep[index] : NULL;
 	const char *what = dir == FI_TRANSMIT ? "transmit" : "receive";
-	bool is_forked = sep->domain->kit.forked(&sep->domain->kit), is_open;
+	bool has_turn, is_open;
 
 	if (!ep) {
 		LOG_WARN("%s context %d refused: the scalable endpoint has %zu", what, index, cnt);
 		return NULL;
 	}
-	if (!is_forked)
-		pthread_mutex_lock(&sep->turn);
+	has_turn = turn_take(sep);
 	is_open = ep->opened & dir;
 	ep->opened |= dir;
-	if (!is_forked)
+	if (has_turn)
 		pthread_mutex_unlock(&sep->turn);
 	if (is_open)
 		LOG_WARN("%s context %d of a scalable endpoint is open already", what, index);
