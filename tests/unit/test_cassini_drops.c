@@ -126,7 +126,7 @@ static void drops__of_who_stands_apart(void **state)
 	assert_int_equal(cassini_drops_lost(g_tf.pte), 2);
 	g_tf.other.life++; /* a new process there has not been refused */
 	tf_append(CASSINI_PRIORITY, TF_RECV, g_tf_dst, 8, 1, 1);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		tf_append(CASSINI_PRIORITY, TF_RECV, g_tf_dst, 8, 1, 1);
 	enable(2);
 	assert_int_equal(tf_put(1, g_data, 4), CASSINI_RC_PT_DISABLED);
@@ -150,6 +150,18 @@ static void drops__of_who_stands_apart(void **state)
 	assert_int_equal(tf_put(1, g_data, 4), CASSINI_RC_PT_DISABLED);
 	/* all of it told: by the quick way again */
 	assert_int_equal(told(3), 0);
+	assert_true(g_tf.pte->is_open);
+	assert_int_equal(tf_put(1, g_data, 4), 0);
+	expect_put();
+	/* but it is not waited for a second time */
+	assert_int_equal(cassini_set_state(g_tf.pte, CASSINI_PTE_DISABLED, CASSINI_DROP_IGNORE), 0);
+	tf_event(CASSINI_EV_STATE_CHANGE, CASSINI_RC_OK);
+	assert_int_equal(tf_put(1, g_data, 4), CASSINI_RC_PT_DISABLED);
+	assert_int_equal(cassini_drops_lost(g_tf.pte), 1);
+	enable(1);
+	assert_false(g_tf.pte->is_open);
+	assert_int_equal(tf_put(1, g_data, 4), CASSINI_RC_PT_DISABLED);
+	assert_int_equal(told(2), 0);
 	assert_true(g_tf.pte->is_open);
 	assert_int_equal(tf_put(1, g_data, 4), 0);
 	expect_put();

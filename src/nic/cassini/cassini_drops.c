@@ -13,7 +13,8 @@
  *
  * A sender that lives and does not tell would do the same. So after a while its refusals count as lost as well, and the
  * sender stands apart: the entry goes on for all others, and refuses what comes of it until it has told, so that its
- * messages keep their order.
+ * messages keep their order. From then on the entry never waits for it again, or one that means harm could shut it for
+ * that while again and again; who has told is served like any other.
  *
  * Whether a sender has gone is asked of a few at a time, in turn: the question comes with each poll, and there may be
  * thousands of them.
@@ -28,7 +29,7 @@ struct cassini_drops {
 	struct cassini_peer *peer;
 	uint32_t life; /* which of those that were @peer */
 	uint32_t cnt;  /* not told of yet */
-	bool is_apart; /* lost already */
+	bool is_apart; /* lost already, and so is what is refused later */
 };
 
 static struct cassini_drops *drops_find(const struct cassini_pte *pte, const struct cassini_peer *peer)
@@ -47,7 +48,7 @@ static void drops_free(struct cassini_drops *d)
 
 	TAILQ_REMOVE(&pte->drops, d, link);
 	SLIST_REMOVE(&d->peer->drops, d, cassini_drops, next);
-	pte->apart_cnt -= d->is_apart;
+	pte->apart_cnt -= d->is_apart && d->cnt;
 	mem_free(d);
 	cassini_pte_gate(pte);
 }
@@ -74,8 +75,10 @@ void cassini_drops_add(struct cassini_pte *pte, struct cassini_peer *peer)
 		TAILQ_INSERT_HEAD(&pte->drops, d, link);
 		SLIST_INSERT_HEAD(&peer->drops, d, next);
 	}
-	d->cnt++;
 	pte->drops_lost += d->is_apart;
+	pte->apart_cnt += d->is_apart && !d->cnt;
+	d->cnt++;
+	cassini_pte_gate(pte);
 }
 
 void cassini_drops_clear(struct cassini_pte *pte, bool and_apart)
@@ -118,7 +121,6 @@ void cassini_drops_unmap(struct cassini_pte *pte, const struct cassini_dom *dom)
 uint32_t cassini_drops_told(struct cassini_pte *pte, const struct cassini_event *notice, uint32_t cnt)
 {
 	struct cassini_drops *d;
-	bool is_apart;
 	uint32_t own;
 
 	lock_assert_held(pte->lni->nic->open.lock);
@@ -126,10 +128,17 @@ uint32_t cassini_drops_told(struct cassini_pte *pte, const struct cassini_event 
 		if (d->peer->dom == notice->dom && d->peer->match_id == notice->initiator && d->life == notice->life)
 			break;
 	own = d ? MIN(cnt, d->cnt) : 0;
-	is_apart = d && d->is_apart;
-	if (d && !(d->cnt -= own))
+	if (!own)
+		return 0;
+	d->cnt -= own;
+	if (d->is_apart) {
+		pte->apart_cnt -= !d->cnt;
+		cassini_pte_gate(pte);
+		return 0;
+	}
+	if (!d->cnt)
 		drops_free(d);
-	return is_apart ? 0 : own;
+	return own;
 }
 
 /* At so many, those that were looked at longest ago. */
@@ -161,7 +170,7 @@ bool cassini_drops_apart(struct cassini_pte *pte, const struct cassini_peer *pee
 
 	look(pte, 1); /* the last one may have gone */
 	d = drops_find(pte, peer);
-	if (!d || !d->is_apart)
+	if (!d || !d->is_apart || !d->cnt)
 		return false;
 	d->cnt++;
 	return true;

@@ -270,6 +270,7 @@ struct cxi_portal {
 	uint64_t ask_ns;                 /* cxi_alive.c: when to ask next */
 	LIST_HEAD(, cxi_ask) asks;
 	void *ctrl_wait;                 /* cxi_fc_tx.c: control messages to send later */
+	bool is_miscounted;              /* cxi_fc_miscounted() */
 };
 /**
  * cxi_portal_open() - @pid: CASSINI_PID_ANY or one. 0; -FI_EADDRINUSE; -FI_EACCES; -FI_ENOSPC; -FI_ENOMEM. Lock held.
@@ -601,6 +602,12 @@ void cxi_fc_on_ctrl(struct cxi_req *req, const struct cassini_event *ev);   /* c
 bool cxi_fc_holds(struct cxi_txc *t, const struct cxi_dest *dest);           /* sends to there wait */
 /* ACK PT_DISABLED: queue it, notify the peer */
 void cxi_fc_refused(struct cxi_tx *tx);
+/**
+ * cxi_fc_miscounted() - A peer has refused, or will refuse, something of @portal that no context knows. From now on its
+ * notices name as many as they can, of which the peer takes what is true; else that peer would take the rest for
+ * refusals that are to be told of yet, and refuse us for ever.
+ */
+void cxi_fc_miscounted(struct cxi_portal *portal);
 void cxi_fc_notified(struct cxi_rxc *r, struct cxi_portal *p, const struct cassini_event *ev); /* a sender's notice */
 /**
  * cxi_ctrl_send() - Control message @bits to @to (vni 0: the first), tried again while the path is full. 0; -FI_ENOMEM

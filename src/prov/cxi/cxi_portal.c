@@ -99,6 +99,7 @@ void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t)
 	cxi_fc_forget(t, p);
 	cxi_rnr_forget(t, p);
 	cxi_alive_forget(p, t);
+	cxi_fc_miscounted(p); /* what is under way of it may be refused yet, and other contexts may stay */
 	for (int i = 0; i < p->txc_cnt; i++) {
 		if (p->txc[i] == t) {
 			p->txc[i] = p->txc[--p->txc_cnt];

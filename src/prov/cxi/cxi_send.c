@@ -111,8 +111,11 @@ static void send_failed(struct cxi_tx *tx, uint8_t rc)
 		cxi_rnr_retry(tx);
 	else if (!tx->ep->is_rnr && rc == CASSINI_RC_PT_DISABLED && may_wait)
 		cxi_fc_refused(tx);
-	else
+	else {
+		if (rc == CASSINI_RC_PT_DISABLED)
+			cxi_fc_miscounted(tx->portal);
 		cxi_tx_done(tx, rc);
+	}
 }
 
 /* The target's verdict on the Put. */
@@ -369,6 +372,8 @@ void cxi_send_lost(void *txc, const struct cassini_cmd *lost, uint8_t rc)
 
 	if (!tx) {
 		LOG_WARN("out of memory: a refused message of %u bytes is lost", lost->request_len);
+		if (t->ep && rc == CASSINI_RC_PT_DISABLED)
+			cxi_fc_miscounted(t->ep->portal);
 		if (t->ep && !t->ep->kit.closing)
 			kit_ep_late_error(&t->ep->kit, cxi_errno(rc), rc, cxi_strerror(rc),
 					  cassini_is_far(t->ep->domain->nic, lost->nic));

@@ -209,6 +209,7 @@ void cxi_fc_refused(struct cxi_tx *tx)
 	struct fc_peer *p = peer_get(tx->txc, tx);
 
 	if (!p) {
+		cxi_fc_miscounted(tx->portal);
 		cxi_tx_done(tx, CASSINI_RC_PT_DISABLED);
 		return;
 	}
@@ -263,12 +264,17 @@ static bool replay(struct fc_peer *p)
 	return true;
 }
 
+void cxi_fc_miscounted(struct cxi_portal *portal)
+{
+	portal->is_miscounted = true;
+}
+
 /* The notice. Return: it is on its way; what it has no room for follows. */
 static bool peer_tell(const struct cxi_txc *t, struct fc_peer *p)
 {
-	uint32_t cnt = MIN(p->drops, (uint32_t)DROPS_MAX);
+	uint32_t cnt = MIN(p->drops, (uint32_t)DROPS_MAX), says = p->portal->is_miscounted ? (uint32_t)DROPS_MAX : cnt;
 
-	if (cxi_ctrl_send(p->portal, &p->dest, cxi_sh_ctrl(CXI_CTRL_FC_NOTIFY, t->idx, p->dest.rx_idx, cnt)))
+	if (cxi_ctrl_send(p->portal, &p->dest, cxi_sh_ctrl(CXI_CTRL_FC_NOTIFY, t->idx, p->dest.rx_idx, says)))
 		return false;
 	p->drops -= cnt;
 	return true;
@@ -330,8 +336,8 @@ void cxi_fc_forget(struct cxi_txc *t, const struct cxi_portal *portal)
 	if (!f)
 		return;
 	LIST_FOREACH_SAFE(p, &f->peers, link, next) {
-		if (p->portal == portal && p->drops)
-			peer_tell(t, p); /* it waits for that, whatever becomes of us */
+		while (p->portal == portal && p->drops && peer_tell(t, p))
+			; /* it waits for that, whatever becomes of us */
 		TAILQ_FOREACH_SAFE(tx, &p->held, link, tx_next) {
 			if (tx->portal != portal)
 				continue;
