@@ -211,9 +211,14 @@ void link_port_set_label(struct link_port *p, uint64_t label);
 int link_port_set_nonce(struct link_port *p, uint32_t nonce);
 /**
  * link_port_shut() - From now on, and until it is called with false: peers of @p read and write no region, whichever it
- * is of (-ENOTCONN there). On return none does any more; waits as link_region_del() does.
+ * is of (-ENOTCONN there). Who copies by itself may be at it still: link_port_settle().
  */
 void link_port_shut(struct link_port *p, bool is_shut);
+/**
+ * link_port_settle() - Waits, as link_region_del() does, until no peer of @p, which is shut, reads or writes any more,
+ * or another thread has opened @p again. At once if @p is open. The lock is free at times, so this comes last.
+ */
+void link_port_settle(struct link_port *p);
 /** link_port_addr() - Our own address as peers must use it. */
 const struct link_addr *link_port_addr(const struct link_port *p);
 /** link_poll() - Receive, acknowledge, retransmit, complete. Return: number of events handled, 0 = idle. */

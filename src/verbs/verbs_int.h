@@ -201,6 +201,7 @@ struct vqp {
 	struct ibv_qp_cap cap;
 	bool has_ex, is_srd, sig_all;
 	uint8_t said; /* log lines */
+	uint32_t waiters; /* threads that wait in ibv_modify_qp(), with the lock free; under the context's lock */
 	uint32_t qkey;
 	uint32_t sq_psn;
 	uint8_t rnr_retry;

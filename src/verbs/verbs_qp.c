@@ -309,9 +309,16 @@ void verbs_qp_free(struct vqp *qp)
 int ibv_destroy_qp(struct ibv_qp *ibv)
 {
 	struct vqp *qp = verbs_obj_get(OBJ_QP, ibv);
+	bool is_used = false;
 
 	if (!qp)
 		return EINVAL;
+	if (verbs_ctx_enter(qp->obj.ctx)) {
+		is_used = qp->waiters;
+		lock_release(&qp->obj.ctx->lock);
+	}
+	if (is_used) /* another thread is in ibv_modify_qp(): so says the kernel, too */
+		return EBUSY;
 	verbs_qp_free(qp);
 	return 0;
 }
@@ -345,30 +352,28 @@ static int mask_of(int mask, unsigned *out)
 		    : 0;
 }
 
-/* Nothing that was posted comes back any more. */
-static int sq_reset(struct vqp *qp)
+/* Nothing that was posted comes back any more. @spare: takes the place of a queue that the adapter still knows. */
+static void sq_reset(struct vqp *qp, struct vsq *spare)
 {
 	struct vsq *sq = qp->sq;
 
 	if (!efanic_sq_is_empty(qp->dev)) {
-		sq = sq_make(qp->sq_depth);
-		if (!sq)
-			return ENOMEM;
-		sq->old = qp->sq;
-		qp->sq = sq;
+		spare->old = sq;
+		qp->sq = spare;
 	} else {
 		sqs_free(sq->old);
 		sq->old = NULL;
 		for (uint32_t i = 0; i < qp->sq_depth; i++)
 			sq->s[i].next = (uint16_t)(i + 1);
+		mem_free(spare);
 	}
 	qp->sq_free = 0;
 	qp->sq_used = qp->rq_used = 0;
 	verbs_cq_forget(qp->send_cq, qp);
 	verbs_cq_forget(qp->recv_cq, qp);
-	return 0;
 }
 
+/* All that is known of the change, in one hold of the lock: another thread may be at the next one. */
 static int modify(struct vqp *qp, const struct ibv_qp_attr *attr, int mask, unsigned efa_mask)
 {
 	const struct efanic_qp_mod mod = {
@@ -379,11 +384,15 @@ static int modify(struct vqp *qp, const struct ibv_qp_attr *attr, int mask, unsi
 		.sq_psn = attr->sq_psn,
 		.rnr_retry = attr->rnr_retry,
 	};
-	int rc = efanic_qp_modify(qp->dev, &mod, efa_mask);
+	bool resets = mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET;
+	struct vsq *spare = resets ? sq_make(qp->sq_depth) : NULL;
+	int rc = resets && !spare ? -ENOMEM : efanic_qp_modify(qp->dev, &mod, efa_mask);
 
 	verbs_chan_tell(qp);
-	if (rc)
+	if (rc) {
+		mem_free(spare);
 		return -rc;
+	}
 	if (mask & IBV_QP_QKEY)
 		qp->qkey = attr->qkey;
 	if (mask & IBV_QP_SQ_PSN)
@@ -392,7 +401,17 @@ static int modify(struct vqp *qp, const struct ibv_qp_attr *attr, int mask, unsi
 		qp->rnr_retry = attr->rnr_retry;
 	if (mask & IBV_QP_STATE)
 		qp->qp.state = attr->qp_state;
-	return mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET ? sq_reset(qp) : 0;
+	if (resets)
+		sq_reset(qp, spare);
+	return 0;
+}
+
+/* Until peers have ended what they do here by RDMA, if they may not any more. The lock is free meanwhile. */
+static void settle(struct vqp *qp)
+{
+	qp->waiters++;
+	efanic_qp_settle(qp->dev);
+	qp->waiters--;
 }
 
 int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
@@ -413,6 +432,8 @@ int ibv_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask)
 		err = EINVAL;
 	else
 		err = modify(qp, attr, mask, efa_mask);
+	if (!err && mask & IBV_QP_STATE)
+		settle(qp);
 	lock_release(&qp->obj.ctx->lock);
 	return err;
 }

@@ -603,6 +603,11 @@ void link_port_shut(struct link_port *p, bool is_shut)
 	p->is_shut = is_shut;
 }
 
+void link_port_settle(struct link_port *p)
+{
+	(void)p;
+}
+
 int link_group_region_add(struct link_node *n, uint32_t group, void *addr, size_t len, unsigned rights, uint32_t *key)
 {
 	struct region *r;

@@ -510,6 +510,11 @@ void bulk_port_shut(struct bulk_port *b)
 	(void)b;
 }
 
+void bulk_port_settle(struct bulk_port *b)
+{
+	(void)b;
+}
+
 void bulk_port_close(struct bulk_port *b)
 {
 	mem_free(b);

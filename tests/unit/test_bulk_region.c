@@ -122,8 +122,10 @@ static void link_port_region_add__is_for_one_port(void **state)
 static void shut(int i, bool is_shut)
 {
 	fp.port[i].serves = is_shut ? LINK_SHUT : fp.port[i].group;
-	if (is_shut)
-		bulk_port_shut(fp.port[i].bulk);
+	if (!is_shut)
+		return;
+	bulk_port_shut(fp.port[i].bulk);
+	bulk_port_settle(fp.port[i].bulk);
 }
 
 /* A region of a group is unknown to the peers of ports of other groups, on every path; one of none is for all. */

@@ -273,6 +273,7 @@ static uint64_t timed_shut(uint16_t port)
 	fp.port[1].self.port = port;
 	fp.port[1].serves = LINK_SHUT;
 	bulk_port_shut(fp.port[1].bulk);
+	bulk_port_settle(fp.port[1].bulk);
 	return real_ns() - t;
 }
 

@@ -2,11 +2,15 @@
 // Queue pairs of verbs/: their states, what is refused in which, and whom RDMA reaches through them.
 #include "verbs_end.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "link/bulk/bulk_int.h"
+#include "nic/efanic/efanic_int.h"
 
 /* A thread may end the queue pair while another one puts requests together: none of them is posted then. */
 static void build__state_changes_meanwhile(void **state)
@@ -346,6 +350,110 @@ static void rdma__keeps_off_writers(void **state)
 	munmap(g_board, sizeof(*g_board));
 }
 
+/* --- one that is in the middle of a copy --- */
+
+static struct {
+	_Atomic int is_holding, may_go;
+} *g_hold;
+
+/* Another process, at a copy from @mr through @qp until it is told to let go. */
+static pid_t holder(const struct ibv_qp *qp, const struct ibv_mr *mr)
+{
+	const struct vqp *v = verbs_obj_get(OBJ_QP, qp);
+	uint64_t id = v->dev->nic->node->bulk_id;
+	struct bulk_tab *tab;
+	pid_t pid;
+	int slot;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (bulk_tab_attach(id, &tab))
+		_exit(1);
+	slot = bulk_tab_slot_claim(tab);
+	if (slot < 0 ||
+	    bulk_lease_take(tab, slot, (uint16_t)qp->qp_num, mr->rkey, LINK_GET, (uintptr_t)mr->addr, mr->length))
+		_exit(2);
+	atomic_store(&g_hold->is_holding, 1);
+	while (!atomic_load(&g_hold->may_go))
+		sched_yield(); /* it is seen to run, so that nobody takes its lease away soon */
+	_exit(bulk_lease_drop(tab, slot) ? 3 : 0);
+}
+
+/* A thread that moves @qp to @to. */
+struct mover {
+	struct ibv_qp *qp;
+	enum ibv_qp_state to;
+	pthread_t thread;
+	_Atomic bool is_done;
+	int rc;
+};
+
+static void *mover_main(void *arg)
+{
+	struct mover *m = arg;
+	struct ibv_qp_attr attr = {.qp_state = m->to};
+
+	m->rc = ibv_modify_qp(m->qp, &attr, IBV_QP_STATE);
+	atomic_store(&m->is_done, true);
+	return NULL;
+}
+
+static enum ibv_qp_state state_of(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+	return attr.qp_state;
+}
+
+/*
+ * Who takes a queue pair off its peers waits for their copies, and another thread may change it meanwhile: the state is
+ * there before the wait, so that nobody writes an older one over a newer one behind it.
+ */
+static void modify__two_threads_and_a_copy(void **state)
+{
+	struct mover m[] = {{.to = IBV_QPS_ERR}, {.to = IBV_QPS_RESET}};
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+	struct end a;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	g_hold = mmap(NULL, sizeof(*g_hold), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(g_hold, MAP_FAILED);
+	end_open(&a);
+	pid = holder(a.qp, a.mr);
+	while (!atomic_load(&g_hold->is_holding))
+		assert_true(clk_now_ns(NULL) < until);
+	for (size_t i = 0; i < ARRAY_SIZE(m); i++) {
+		m[i].qp = a.qp;
+		assert_int_equal(pthread_create(&m[i].thread, NULL, mover_main, &m[i]), 0);
+		while (state_of(a.qp) != m[i].to)
+			assert_true(clk_now_ns(NULL) < until);
+		assert_false(m[i].is_done);
+	}
+	assert_int_equal(ibv_destroy_qp(a.qp), EBUSY);
+	assert_false(m[0].is_done || m[1].is_done);
+	atomic_store(&g_hold->may_go, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(m); i++) {
+		pthread_join(m[i].thread, NULL);
+		assert_int_equal(m[i].rc, 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(state_of(a.qp), IBV_QPS_RESET);
+	to_rts(a.qp, QKEY);
+	to_itself(&a, 1);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(wc_get(&a).status, IBV_WC_SUCCESS);
+	end_close(&a);
+	munmap(g_hold, sizeof(*g_hold));
+}
+
 static const struct CMUnitTest rdma_rows[] = {
 	cmocka_unit_test(rkey__belongs_to_its_domain),
 	cmocka_unit_test(rdma__by_state_of_its_queue_pair),
@@ -371,6 +479,7 @@ int main(void)
 		cmocka_unit_test(build__state_changes_meanwhile),
 		cmocka_unit_test(modify__refusals),
 		cmocka_unit_test(reset__old_queues_go),
+		cmocka_unit_test(modify__two_threads_and_a_copy),
 	};
 
 	int bad = rdma_group("udp", "udp") | rdma_group("memory", "");

@@ -262,10 +262,14 @@ static void region_del(struct bulk_node *b, struct bulk_region *r, uint32_t idx,
 
 void bulk_port_shut(struct bulk_port *b)
 {
-	struct bulk_node *node = b->node;
-
 	assert(b->port->serves == LINK_SHUT);
 	b->region_gone(b, 0);
+}
+
+void bulk_port_settle(struct bulk_port *b)
+{
+	struct bulk_node *node = b->node;
+
 	if (!node->tab)
 		return;
 	/* full fence; pairs with the one in bulk_lease_take() */

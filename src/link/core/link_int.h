@@ -522,8 +522,10 @@ int bulk_node_open(struct link_node *n, struct bulk_node **out);
 void bulk_node_close(struct bulk_node *b);
 int bulk_port_open(struct link_port *p, struct bulk_port **out);
 void bulk_port_close(struct bulk_port *b); /* outstanding requests end with -ECANCELED */
-/** bulk_port_shut() - The port's peers get nothing and write nothing any more, and those who copied have ended. */
+/** bulk_port_shut() - The port is shut: what it sends to its peers ends. */
 void bulk_port_shut(struct bulk_port *b);
+/** bulk_port_settle() - Waits until no peer copies that has begun before the port was shut, see link_port_settle(). */
+void bulk_port_settle(struct bulk_port *b);
 /** bulk_offer_send() - What link_offer() has announced, if anything, in the datagram of its frame. */
 void bulk_offer_send(struct bulk_port *b);
 int bulk_on_frame(struct bulk_port *b, struct link_peer *peer, const struct view *frame);

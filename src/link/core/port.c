@@ -499,6 +499,7 @@ void link_port_close_stats(struct link_port *p, struct link_stats *last)
 	p->closing = true;
 	port_drain(p);
 	link_port_shut(p, true); /* the regions may stay, and who copies from them by itself does not look often */
+	link_port_settle(p);
 	agent_port_del(p);
 	port_unlink(p);
 	p->is_cancelled = true;
@@ -535,6 +536,13 @@ void link_port_shut(struct link_port *p, bool is_shut)
 		shm_port_set_serves(p->shm, p->serves);
 	if (is_shut)
 		bulk_port_shut(p->bulk);
+}
+
+void link_port_settle(struct link_port *p)
+{
+	lock_assert_held(p->node->lock);
+	if (p->serves == LINK_SHUT)
+		bulk_port_settle(p->bulk);
 }
 
 int link_port_set_nonce(struct link_port *p, uint32_t nonce)

@@ -225,12 +225,17 @@ struct efanic_qp_mod {
 	uint8_t rnr_retry;
 };
 /**
- * efanic_qp_modify() - The SRD/UD state table of the kernel driver. Where a state is entered that takes nothing, peers
- * have ended what they read and wrote by RDMA through @qp; waits for those in the middle of a copy, as
- * efanic_mr_dereg() does. Return: 0; -EINVAL illegal transition, bit missing
- * or not allowed there; -EOPNOTSUPP port != 1, pkey_index != 0, or what the adapter or its Q_Key does not take.
+ * efanic_qp_modify() - The SRD/UD state table of the kernel driver. In a state that takes nothing peers begin no RDMA
+ * through @qp any more; efanic_qp_settle() waits for what they have begun.
+ * Return: 0; -EINVAL illegal transition, bit missing or not allowed there; -EOPNOTSUPP port != 1, pkey_index != 0, or
+ * what the adapter or its Q_Key does not take.
  */
 int efanic_qp_modify(struct efanic_qp *qp, const struct efanic_qp_mod *mod, unsigned mask);
+/**
+ * efanic_qp_settle() - Where the state of @qp takes nothing: waits, as efanic_mr_dereg() does, until no peer reads or
+ * writes by RDMA through it, or another thread has moved it on to a state that does. The lock is free meanwhile.
+ */
+void efanic_qp_settle(struct efanic_qp *qp);
 /** efanic_qp_to_rts() - INIT, RTR, RTS in a row with @rnr_retry (0..7). */
 int efanic_qp_to_rts(struct efanic_qp *qp, uint8_t rnr_retry);
 

@@ -152,9 +152,15 @@ int efanic_qp_modify(struct efanic_qp *qp, const struct efanic_qp_mod *mod, unsi
 		set_state(qp, to);
 	if (qp->serves != (qp->is_open && !qp->is_ud)) {
 		qp->serves = !qp->serves;
-		link_port_shut(qp->port, !qp->serves); /* last: it may let go of the lock */
+		link_port_shut(qp->port, !qp->serves);
 	}
 	return 0;
+}
+
+void efanic_qp_settle(struct efanic_qp *qp)
+{
+	lock_assert_held(qp->nic->lock);
+	link_port_settle(qp->port);
 }
 
 int efanic_qp_to_rts(struct efanic_qp *qp, uint8_t rnr_retry)
