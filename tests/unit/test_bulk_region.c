@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Keys of regions: not to be guessed, good until the region goes, and for the ports that it is for while these are not
 // shut. What was read before that arrives; a read that is stopped writes nothing.
+#include <pthread.h>
+
 #include "bulk_modes.h"
 
 static void bulk__stale_key_is_refused(void **state)
@@ -245,6 +247,56 @@ static void bulk_port_shut__ends_what_is_under_way(void **state)
 	free(mem);
 }
 
+static void *settle_main(void *done)
+{
+	lock_acquire(&fp.lock);
+	shut(1, true);
+	lock_release(&fp.lock);
+	atomic_store((_Atomic int *)done, 1);
+	return NULL;
+}
+
+/*
+ * One thread waits for the leases of a port that it has shut, and another one opens it: what peers hold from then on is
+ * theirs, and is neither waited for nor taken away, also if the port is shut again before the first one looks.
+ */
+static void bulk_port_settle__ends_with_the_next_opening(void **state)
+{
+	uint64_t until = clk_now_ns(NULL) + 20 * NS_PER_SEC;
+	static uint8_t mem[64];
+	bool is_waiting = false;
+	struct bulk_tab *tab;
+	_Atomic int done = 0;
+	pthread_t thread;
+	uint32_t key;
+	int slot;
+
+	(void)state;
+	open_mode(MIXED);
+	key = region(1, mem, sizeof(mem), LINK_GET);
+	tab = fp.node[1].bulk->tab;
+	slot = bulk_tab_slot_claim(tab);
+	assert_true(slot >= 0);
+	assert_int_equal(bulk_lease_take(tab, slot, fp.port[1].self.port, key, LINK_GET, (uintptr_t)mem, 1), 0);
+	lock_release(&fp.lock);
+	assert_int_equal(pthread_create(&thread, NULL, settle_main, &done), 0);
+	while (!is_waiting) { /* else it had not let go of the lock */
+		assert_true(clk_now_ns(NULL) < until);
+		lock_acquire(&fp.lock);
+		is_waiting = fp.port[1].serves == LINK_SHUT;
+		assert_false(done);
+		fp.port[1].opened_cnt += is_waiting; /* as link_port_shut() does; then it is shut again */
+		lock_release(&fp.lock);
+	}
+	while (!done)
+		assert_true(clk_now_ns(NULL) < until);
+	pthread_join(thread, NULL);
+	lock_acquire(&fp.lock);
+	assert_int_equal(bulk_lease_drop(tab, slot), 0);
+	bulk_tab_slot_release(tab, slot);
+	fp_close();
+}
+
 static void link_region_add__many(void **state)
 {
 	static uint32_t key[5000];
@@ -401,6 +453,7 @@ int main(void)
 		cmocka_unit_test(link_group_region_add__is_for_its_ports),
 		cmocka_unit_test(bulk_port_shut__refuses),
 		cmocka_unit_test(bulk_port_shut__ends_what_is_under_way),
+		cmocka_unit_test(bulk_port_settle__ends_with_the_next_opening),
 		cmocka_unit_test(link_region_add__many),
 		cmocka_unit_test(link_peer_wrote__counts_what_came),
 		cmocka_unit_test(bulk__region_goes_behind_its_chunks),

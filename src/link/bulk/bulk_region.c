@@ -222,14 +222,17 @@ static void break_stopped(struct bulk_node *b, struct bulk_leases leases, uint64
  * Wait until no initiator copies under one of @leases. A running one lets go within microseconds; a dead one is
  * noticed by its lock; a stopped one (SIGSTOP, debugger, frozen cgroup) loses its lease after a quarter of the
  * time after which a silent peer counts as dead, any other after all of it. A long wait is without the node's lock.
+ * @shut: the port that was shut, or NULL: once it is opened again its peers have leases by right.
  */
-static void wait_leases(struct bulk_node *b, struct bulk_leases leases, bool may_unlock)
+static void wait_leases(struct bulk_node *b, struct bulk_leases leases, const struct link_port *shut, bool may_unlock)
 {
 	struct link_node *n = b->n;
+	uint32_t opened = shut ? shut->opened_cnt : 0;
 	uint64_t start_ns = clk_now_ns(NULL), waited_ns = 0;
 	struct timespec nap = {.tv_nsec = DEL_NAP_NS};
 
-	while (bulk_tab_is_leased(b->tab, leases, waited_ns > DEL_SPIN_NS / 4)) {
+	while (!(shut && shut->opened_cnt != opened) &&
+	       bulk_tab_is_leased(b->tab, leases, waited_ns > DEL_SPIN_NS / 4)) {
 		waited_ns = clk_now_ns(NULL) - start_ns;
 		if (waited_ns < DEL_SPIN_NS) {
 			sched_yield();
@@ -255,7 +258,7 @@ static void region_del(struct bulk_node *b, struct bulk_region *r, uint32_t idx,
 	}
 	if (is_shared(b, idx)) {
 		bulk_tab_retract(b->tab, idx);
-		wait_leases(b, bulk_leases_on(idx), may_unlock);
+		wait_leases(b, bulk_leases_on(idx), NULL, may_unlock);
 	}
 	region_free(b, r);
 }
@@ -274,7 +277,7 @@ void bulk_port_settle(struct bulk_port *b)
 		return;
 	/* full fence; pairs with the one in bulk_lease_take() */
 	atomic_thread_fence(memory_order_seq_cst);
-	wait_leases(node, bulk_leases_by(b->port->self.port), true);
+	wait_leases(node, bulk_leases_by(b->port->self.port), b->port, true);
 }
 
 void bulk_region_retract(struct bulk_node *b, uint32_t key)
@@ -315,7 +318,7 @@ void bulk_region_wait_free(struct bulk_node *b, uint32_t key)
 	struct bulk_region *r = region_find(b, key, &idx);
 
 	if (is_shared(b, idx))
-		wait_leases(b, bulk_leases_on(idx), false);
+		wait_leases(b, bulk_leases_on(idx), NULL, false);
 	region_free(b, r);
 }
 

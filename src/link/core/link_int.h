@@ -193,6 +193,7 @@ struct link_port {
 	bool nonces_repeat;        /* link_port_attr */
 	uint32_t group;            /* link_port_attr */
 	uint32_t serves;           /* @group, or LINK_SHUT */
+	uint32_t opened_cnt;       /* how often it was opened again after it was shut */
 	bool closing;
 	bool is_cancelled;         /* link_port_close() ends what is left: no frame is taken any more */
 	uint64_t opened_ns;

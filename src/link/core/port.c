@@ -532,6 +532,7 @@ void link_port_shut(struct link_port *p, bool is_shut)
 {
 	lock_assert_held(p->node->lock);
 	p->serves = is_shut ? LINK_SHUT : p->group;
+	p->opened_cnt += !is_shut;
 	if (p->shm)
 		shm_port_set_serves(p->shm, p->serves);
 	if (is_shut)
