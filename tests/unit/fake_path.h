@@ -107,6 +107,12 @@ uint64_t shm_peer_node(const struct shm_peer *sp)
 	return sp->node_id;
 }
 
+bool shm_peer_is_over(struct shm_peer *sp)
+{
+	(void)sp;
+	return false;
+}
+
 uint32_t shm_peer_serves(const struct shm_peer *sp)
 {
 	return fp.port[(size_t)(sp - &fp.shm[0][0]) % FP_PORTS].serves;

@@ -31,7 +31,7 @@ struct side {
 	/* the adapter thread counts, too */
 	_Atomic uint32_t got, ended, failed, bulk_ended;
 	_Atomic uint32_t last_life;
-	_Atomic int last_status;
+	_Atomic int last_status, last_bulk;
 	uint32_t wrong; /* frames of a speaker with bytes of another one */
 };
 
@@ -100,7 +100,7 @@ static void on_bulk(void *ctx, void *cookie, int status)
 	struct side *s = ctx;
 
 	(void)cookie;
-	(void)status;
+	s->last_bulk = status;
 	s->bulk_ended++;
 }
 
@@ -391,6 +391,70 @@ static void nonce__kill_with_loss(void **state)
 	lives_run("loss=2%;seed=5;dead_after=2s", true, true);
 }
 
+/* One read of the region of @to by @s, with the other one polled or not. Return: its status. */
+static int side_read(struct side *s, struct side *to, void *local, size_t len, const void *mem, uint32_t key,
+		     bool polls)
+{
+	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
+	uint32_t before = s->bulk_ended;
+	int rc;
+
+	do {
+		lock_acquire(&s->lock);
+		rc = link_bulk(s->port, s->peer, LINK_GET, local, len, (uintptr_t)mem, key, s);
+		lock_release(&s->lock);
+		side_poll(s);
+	} while (rc == -EAGAIN && clk_now_ns(NULL) < end);
+	assert_int_equal(rc, 0);
+	while (s->bulk_ended == before && clk_now_ns(NULL) < end) {
+		side_poll(s);
+		if (polls)
+			side_poll(to);
+	}
+	assert_int_equal(s->bulk_ended, before + 1);
+	return s->last_bulk;
+}
+
+/*
+ * A program that closes and makes another one with the same number and key is read from at once, as it is sent to: the
+ * first request after that reaches the second one, though nobody has polled and seen the first one go.
+ */
+static void nonce__next_life_is_read_from(void **state)
+{
+	static const size_t lens[] = {64, MEM_LEN};
+	static uint8_t mem[MEM_LEN], local[MEM_LEN];
+	struct link_addr at = {0};
+	struct side s, to;
+	uint32_t key;
+
+	(void)state;
+	assert_int_equal(link_room_parse("shm", &room, NULL, 0), 0);
+	by_nonce = no_thread = true;
+	assert_int_equal(side_open(&s, 0), 0);
+	for (uint32_t life = 0; life < 8; life++) {
+		assert_int_equal(side_open(&to, at.port), 0);
+		lock_acquire(&to.lock);
+		at = place_of(&to);
+		assert_int_equal(link_region_add(to.node, mem, sizeof(mem), LINK_GET, &key), 0);
+		lock_release(&to.lock);
+		if (!s.peer) {
+			lock_acquire(&s.lock);
+			assert_int_equal(link_peer_get(s.port, &at, &s.peer), 0);
+			lock_release(&s.lock);
+		}
+		memset(mem, (int)life, sizeof(mem));
+		for (int i = 0; i < 4; i++) {
+			size_t len = lens[(i + life) % 2];
+
+			assert_int_equal(side_read(&s, &to, local, len, mem, key, (life + i) / 2 % 2), 0);
+			assert_memory_equal(local, mem, len);
+		}
+		side_close(&to);
+	}
+	side_close(&s);
+	no_thread = false;
+}
+
 /* --- successors that speak before anybody speaks to them --- */
 
 /* Sends two frames, and then nothing but waits. */
@@ -610,6 +674,7 @@ int main(void)
 		cmocka_unit_test(nonce__close_udp),
 		cmocka_unit_test(nonce__kill_udp),
 		cmocka_unit_test(nonce__kill_with_loss),
+		cmocka_unit_test(nonce__next_life_is_read_from),
 		cmocka_unit_test(speaks__after_close),
 		cmocka_unit_test(speaks__after_kill),
 		cmocka_unit_test(speaks__after_close_shared),

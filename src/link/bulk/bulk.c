@@ -278,6 +278,9 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op_kind, void *lo
 		return -ECANCELED;
 	if (p->cls == LINK_RAW && !peer->shm)
 		return -EOPNOTSUPP;
+	/* of two lives of one peer the first has closed: the second is meant, which the next poll makes way for */
+	if (p->nonces_repeat && peer->shm && shm_peer_is_over(peer->shm))
+		return -EAGAIN;
 	now_ns = bulk_now(b);
 	op = bulk_op_new(b, peer, now_ns);
 	if (!op)

@@ -391,6 +391,8 @@ uint32_t shm_peer_nonce(const struct shm_peer *sp);
 bool shm_peer_is_unseen(const struct shm_peer *sp);
 /** shm_peer_has_closed() - It has said that it closes: its end is no loss. */
 bool shm_peer_has_closed(const struct shm_peer *sp);
+/** shm_peer_is_over() - The same; if so, the next poll tells its end. */
+bool shm_peer_is_over(struct shm_peer *sp);
 /** shm_peer_is_void() - It was found dead, and its holder has not been told: what is sent there is swallowed. */
 bool shm_peer_is_void(const struct shm_peer *sp);
 /** shm_addr_pid() - Process that has the live segment for @addr (nonce ignored); 0: none. System calls. */

@@ -168,6 +168,11 @@ static inline bool is_end(struct shm_peer *sp)
 	return true;
 }
 
+bool shm_peer_is_over(struct shm_peer *sp)
+{
+	return is_end(sp);
+}
+
 /*
  * Slots of our own lane. NULL: none free now, or nobody is there any more. Where a slot is free, there is room to
  * remember what will be in it: what is remembered holds slots of its own.
