@@ -80,7 +80,8 @@ struct link_ops {
 	void (*on_sent)(void *ctx, void *cookie, int status);
 	/*
 	 * A link_bulk() has ended: 0; -EACCES key, range or right wrong at the target, or of a group that is not the
-	 * target port's; -ENOTCONN that port is shut (link_port_shut()); else as on_sent.
+	 * target port's; -ENOTCONN that port is shut (link_port_shut()); -EPROTO the target refuses it, and says why in
+	 * a way that we do not know; else as on_sent.
 	 */
 	void (*on_bulk)(void *ctx, void *cookie, int status);
 	/*

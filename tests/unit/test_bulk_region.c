@@ -193,6 +193,39 @@ static void bulk_port_shut__refuses(void **state)
 	}
 }
 
+/* An answer with a status of another version, or of nobody's, ends what it answers, and says no more than that. */
+static void bulk__unknown_refusal(void **state)
+{
+	static uint8_t mem[64], local[64];
+	uint32_t key;
+
+	(void)state;
+	for (enum mode m = RING; m < MODE_NUM; m += NET - RING) {
+		for (int op = LINK_GET; op <= LINK_PUT; op++) {
+			struct bulk_pkt pkt = {.type = BULK_T_REPLY};
+			uint8_t buf[BULK_HDR_MAX];
+			struct bulk_hdr asked;
+			struct fp_done d;
+			size_t n;
+
+			open_mode(m);
+			key = region(1, mem, sizeof(mem), LINK_GET | LINK_PUT);
+			assert_int_equal(bulk(0, 1, op, local, sizeof(local), mem, key, &d), 0);
+			assert_int_equal(fp.q_cnt, 1);
+			memcpy(&asked, fp.q[0].bytes, sizeof(asked));
+			pkt.id = le32_get(asked.id);
+			pkt.tag = le32_get(asked.tag);
+			n = bulk_pkt_encode(&pkt, buf);
+			buf[offsetof(struct bulk_hdr, status)] = 99;
+			fp_deliver_view(0, 1, buf, n);
+			assert_true(fp_run(&d, PASSES));
+			assert_int_equal(d.status, -EPROTO);
+			assert_int_equal(fp.port[0].stats.drop_malformed, 0);
+			fp_close();
+		}
+	}
+}
+
 /* A copy that is under way, after @passes: nothing is read or written from then on. Return: its status. */
 static int shut_after(enum mode m, int op, int passes, uint8_t *local, uint8_t *mem, uint32_t key)
 {
@@ -452,6 +485,7 @@ int main(void)
 		cmocka_unit_test(link_port_region_add__is_for_one_port),
 		cmocka_unit_test(link_group_region_add__is_for_its_ports),
 		cmocka_unit_test(bulk_port_shut__refuses),
+		cmocka_unit_test(bulk__unknown_refusal),
 		cmocka_unit_test(bulk_port_shut__ends_what_is_under_way),
 		cmocka_unit_test(bulk_port_settle__ends_with_the_next_opening),
 		cmocka_unit_test(link_region_add__many),

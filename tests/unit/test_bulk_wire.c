@@ -138,10 +138,10 @@ static void check__wrong_fields(void **state)
 		uint8_t value;
 	} bad[] = {
 		{BULK_T_GET, 0, 0},   {BULK_T_GET, 0, BULK_T_NUM},
-		{BULK_T_GET, 0, 255}, {BULK_T_REPLY, 1, BULK_S_NUM},
+		{BULK_T_GET, 0, 255}, {BULK_T_STOP, 12, 1},
 		{BULK_T_GET, 1, 1},   {BULK_T_STOP, 1, 1},
 		{BULK_T_PING, 2, 1},  {BULK_T_PING, 3, 1},
-		{BULK_T_STOP, 12, 1}, {BULK_T_REPLY, 15, 1},
+		{BULK_T_AHEAD, 1, 99}, {BULK_T_REPLY, 15, 1},
 	};
 	struct bulk_pkt pkt;
 	uint8_t buf[BULK_HDR_MAX];
@@ -150,6 +150,20 @@ static void check__wrong_fields(void **state)
 		memcpy(buf, golden[bad[i].type], sizeof(buf));
 		buf[bad[i].at] = bad[i].value;
 		assert_int_equal(check(buf, bulk_desc[bad[i].type].hdr_len, 0, &pkt), -EPROTO);
+	}
+}
+
+/* Of a later version, or nonsense: whoever waits for the answer has to learn that it has come. */
+static void check__unknown_status(void **state)
+{
+	uint8_t buf[BULK_HDR_MAX];
+	struct bulk_pkt pkt;
+
+	memcpy(buf, golden[BULK_T_REPLY], sizeof(buf));
+	for (int status = 0; status <= UINT8_MAX; status++) {
+		buf[1] = (uint8_t)status;
+		assert_int_equal(check(buf, bulk_desc[BULK_T_REPLY].hdr_len, 0, &pkt), 0);
+		assert_int_equal(pkt.status, MIN(status, (int)BULK_S_NUM));
 	}
 }
 
@@ -196,6 +210,7 @@ int main(void)
 		cmocka_unit_test(check__header_in_pieces),
 		cmocka_unit_test(check__wrong_lengths),
 		cmocka_unit_test(check__wrong_fields),
+		cmocka_unit_test(check__unknown_status),
 		cmocka_unit_test(check__put_outside_its_operation),
 		cmocka_unit_test(check__random_bytes),
 	};

@@ -11,7 +11,7 @@
 /* The vectors stand as they were worked out: a field, or some zeros, a line. */
 /* clang-format off */
 #define BASE(type_, flags_)                                                                        \
-	0xb5, 0x04, type_, flags_,                                                                 \
+	0xb5, 0x05, type_, flags_,                                                                 \
 	0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, /* nonce 0x1122334455667788 */             \
 	0x04, 0x03, 0x02, 0x01,                         /* seq 0x01020304 */                       \
 	0x08, 0x07, 0x06, 0x05,                         /* ack 0x05060708 */                       \
@@ -26,7 +26,7 @@ static const uint8_t ack_hex[] = {
 };
 
 static const uint8_t hello_hex[] = {
-	0xb5, 0x04, REL_HELLO_ACK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+	0xb5, 0x05, REL_HELLO_ACK, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 	0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 	0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, /* half */
 	0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, /* echo_half */

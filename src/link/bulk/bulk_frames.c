@@ -204,6 +204,8 @@ static int end_of(enum bulk_status status)
 		return 0;
 	case BULK_S_SHUT:
 		return -ENOTCONN;
+	case BULK_S_NUM:
+		return -EPROTO;
 	default:
 		return -EACCES;
 	}

@@ -122,13 +122,12 @@ int bulk_pkt_check(const struct view *frame, struct bulk_pkt *out)
 	if (n < d->hdr_len || frame->len - d->hdr_len < d->payload_min ||
 	    frame->len - d->hdr_len > d->payload_max)
 		return -EPROTO;
-	if (le16_get(h.rsvd) || h.status >= BULK_S_NUM || (h.status && !d->has_status) ||
-	    (le32_get(h.key) && !d->has_key))
+	if (le16_get(h.rsvd) || (h.status && !d->has_status) || (le32_get(h.key) && !d->has_key))
 		return -EPROTO;
 
 	struct bulk_pkt pkt = {
 		.type = (enum bulk_type)h.type,
-		.status = (enum bulk_status)h.status,
+		.status = (enum bulk_status)MIN(h.status, (uint8_t)BULK_S_NUM),
 		.id = le32_get(h.id),
 		.tag = le32_get(h.tag),
 		.key = le32_get(h.key),

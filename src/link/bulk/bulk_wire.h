@@ -7,6 +7,9 @@
 // range and is answered by DATA frames that cover it, in any order; PUT carries its bytes, and each of
 // its frames names the whole operation, so that the target checks key, range and right of every
 // frame without remembering anything. REPLY ends or acknowledges.
+//
+// A type or status that is new here is a new REL_VERSION, unless who does not know it may ignore it: older builds drop
+// the message, and what waits for it would not end.
 #ifndef SF_LINK_BULK_WIRE_H
 #define SF_LINK_BULK_WIRE_H
 
@@ -37,7 +40,7 @@ enum bulk_status {
 	BULK_S_BUSY,   /* nothing happened, ask again later */
 	BULK_S_WITHDRAWN, /* no more of this OFFER follows: ask */
 	BULK_S_SHUT,   /* the port serves nobody now */
-	BULK_S_NUM
+	BULK_S_NUM     /* of a message that came: none that we know, hence a refusal */
 };
 
 /*

@@ -40,7 +40,7 @@
  * crc     CRC32C of the datagram with this field 0, if flag CRC is set; else 0
  */
 #define REL_MAGIC   0xb5
-#define REL_VERSION 4
+#define REL_VERSION 5
 
 enum rel_type {
 	REL_HELLO = 1, /* asks for a pair; carries our half of the nonce, and the other one once it is known */
