@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Packets that the provider does not take after all, and those that it looks at before they are reported.
+#include <errno.h>
+
 #include "efanic_fix.h"
 
 static uint8_t g_byte = 1;
@@ -155,6 +157,59 @@ static void unsolicited__told_after_an_error(void **state)
 	world_close(&w);
 }
 
+/*
+ * The process behind a Q_Key goes, and another one has its place and its key: what the first one has refused for want
+ * of a receive, and a write whose data it has, are not for the second one.
+ */
+static void gone__retries_are_not_for_the_next_one(void **state)
+{
+	static const struct {
+		int how, want;
+	} row[] = {{-ECONNREFUSED, EFANIC_REMOTE_ABORT}, {-ETIMEDOUT, EFANIC_LOCAL_UNRESP_REMOTE}};
+	static uint8_t mine[64], theirs[64];
+	struct efanic_mr_attr attr = {theirs, sizeof(theirs), EFANIC_ACCESS_REMOTE_WRITE};
+	struct efanic_wr wr = {.wr_id = 2, .opcode = EFANIC_OP_WRITE, .sge_cnt = 1, .has_imm = true};
+	struct efanic_mr *mr;
+	struct world w;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		world_open(&w, NULL);
+		pair_open(&w, 0);
+		assert_int_equal(efanic_mr_reg(w.nic, &attr, &mr), 0);
+		wr.dst = w.ab;
+		wr.sge[0] = (struct efanic_sge){mine, sizeof(mine), EFANIC_LKEY_INTERNAL};
+		wr.raddr = (uintptr_t)theirs;
+		wr.rkey = efanic_mr_rkey(mr);
+		assert_int_equal(send_to(&w.a, w.ab, 1, &g_byte, 1), 0);
+		assert_int_equal(efanic_post_send(w.a.qp, &wr), 0);
+		settle(&w);
+		assert_int_equal(w.a.cnt, 0); /* both were refused */
+		fake_gone(w.a.qp->port, link_port_addr(w.b.qp->port), row[i].how);
+		assert_int_equal(efanic_post_recv_credits(w.b.qp, 4), 0);
+		g_fake.now_ns += EFANIC_RNR_NS_MAX;
+		settle(&w);
+		expect(&w.a, 2, last(&w.a)->wc.wr_id, row[i].want);
+		assert_int_equal(w.a.seen[0].wc.status, row[i].want);
+		assert_int_equal(w.b.cnt, 0);
+		/* what was written while it went is not announced either; what is posted now is for the next one */
+		g_fake.hold = true;
+		assert_int_equal(efanic_post_send(w.a.qp, &wr), 0);
+		fake_gone(w.a.qp->port, link_port_addr(w.b.qp->port), row[i].how);
+		g_fake.hold = false;
+		assert_int_equal(send_to(&w.a, w.ab, 3, &g_byte, 1), 0);
+		settle(&w);
+		assert_int_equal(w.a.cnt, 4);
+		for (int k = 2; k < 4; k++)
+			assert_int_equal(w.a.seen[k].wc.status,
+					 w.a.seen[k].wc.wr_id == 3 ? EFANIC_OK : (enum efanic_status)row[i].want);
+		expect(&w.b, 1, 0, EFANIC_OK);
+		assert_int_equal(last(&w.b)->wc.opcode, EFANIC_OP_RECV);
+		efanic_mr_dereg(mr);
+		world_close(&w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -163,6 +218,7 @@ int main(void)
 		cmocka_unit_test(peek__shows_each_packet_once),
 		cmocka_unit_test(unsolicited__only_so_many_wait),
 		cmocka_unit_test(unsolicited__told_after_an_error),
+		cmocka_unit_test(gone__retries_are_not_for_the_next_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,6 +60,7 @@ struct efanic_swr {
 	uint32_t len;  /* bytes of all pieces */
 	uint16_t next; /* line or free list */
 	uint8_t phase; /* enum wr_phase */
+	uint8_t life;  /* dst->lives when it was refused, or when its data began: the rest is for nobody else */
 	uint32_t rkey;
 	uint32_t lkey[EFANIC_SGE_MAX]; /* asked again before each retry */
 	union {
@@ -113,7 +114,10 @@ struct efanic_dst {
 	bool has_answered : 1; /* a verdict came from there once */
 	bool is_waiting : 1;   /* in qp->waiters */
 	bool is_orphan : 1;    /* the queue pair is closed: the handle lives on and names nothing */
+	uint8_t end : 5;       /* enum efanic_status: how the last process there went */
+	uint8_t lives;	       /* processes that have gone there; wraps */
 };
+static_assert(EFANIC_STATUS_NUM <= 32, "efanic_dst.end");
 static_assert(sizeof(struct efanic_dst) <= 64, "one per peer: keep it small");
 
 struct efanic_ah {
@@ -241,6 +245,7 @@ void efanic_tx_sent(void *ctx, void *cookie, int status); /* link_ops.on_sent */
 /* link_ops.on_lost */
 void efanic_tx_lost(void *ctx, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status);
 void efanic_tx_bulk(void *ctx, void *cookie, int status); /* link_ops.on_bulk */
+void efanic_dst_gone(void *ctx, struct link_peer *peer, int status); /* link_ops.on_gone */
 /** efanic_tx_retry() - Waiting lines and due RNR timers. Return: work requests moved. */
 int efanic_tx_retry(struct efanic_qp *qp);
 /**

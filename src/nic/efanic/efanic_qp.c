@@ -188,7 +188,16 @@ int efanic_qp_to_rts(struct efanic_qp *qp, uint8_t rnr_retry)
 
 /* --- open and close --- */
 
-static const struct link_ops port_ops = {
+static const struct link_ops srd_ops = {
+	.on_frame = efanic_rx_frame,
+	.on_sent = efanic_tx_sent,
+	.on_lost = efanic_tx_lost,
+	.on_bulk = efanic_tx_bulk,
+	.on_gone = efanic_dst_gone,
+};
+
+/* Nobody cares where a datagram goes. */
+static const struct link_ops ud_ops = {
 	.on_frame = efanic_rx_frame,
 	.on_sent = efanic_tx_sent,
 	.on_lost = efanic_tx_lost,
@@ -268,7 +277,7 @@ static int port_open(struct efanic_qp *qp, const struct efanic_qp_attr *attr)
 		.nonces_repeat = attr->late_qkey,
 		.group = attr->pd,
 		.is_shut = true,
-		.ops = &port_ops,
+		.ops = qp->is_ud ? &ud_ops : &srd_ops,
 		.ctx = qp,
 	};
 	int rc;

@@ -206,6 +206,7 @@ static __attribute__((noinline)) int bulk_start(struct efanic_qp *qp, struct efa
 
 	if (mr)
 		mr->read_cnt++;
+	s->life = s->dst->lives;
 	rc = link_bulk(qp->port, s->dst->peer, s->opcode == EFANIC_OP_READ ? LINK_GET : LINK_PUT,
 		       s->iov[0].iov_base, s->len, s->raddr, s->rkey, s);
 	if (rc && mr)
@@ -288,6 +289,7 @@ static bool rnr_again(struct efanic_qp *qp, struct efanic_swr *s)
 		return false;
 	if (s->rnr_tries < UINT8_MAX)
 		s->rnr_tries++;
+	s->life = s->dst->lives;
 	s->phase = WR_RNR;
 	s->rnr.key_ns = link_now_ns(qp->nic->node) + MIN(wait_ns, EFANIC_RNR_NS_MAX);
 	must(!pq_push(&qp->rnr, &s->rnr)); /* room for sq_depth was reserved */
@@ -335,6 +337,8 @@ void efanic_tx_bulk(void *ctx, void *cookie, int status)
 		s->data_done = true;
 		if (qp->state == EFANIC_QPS_ERR)
 			wr_end(qp, s, EFANIC_FLUSHED);
+		else if (s->life != s->dst->lives)
+			wr_end(qp, s, s->dst->end);
 		else
 			wr_start_or_wait(qp, s);
 		return;
@@ -349,6 +353,8 @@ static uint8_t retry_status(const struct efanic_qp *qp, const struct efanic_swr 
 {
 	if (efanic_dst_is_stale(qp->nic, s->dst))
 		return EFANIC_LOCAL_INVALID_AH;
+	if ((s->data_done || s->rnr_tries) && s->life != s->dst->lives)
+		return s->dst->end; /* whoever is there now is another one, which has none of it */
 	if (s->data_done)
 		return EFANIC_OK;
 	for (unsigned i = 0; i < s->iov_cnt; i++)
