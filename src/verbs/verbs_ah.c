@@ -163,7 +163,7 @@ static struct vdst *dst_make(struct vqp *qp, const struct ibv_ah *ibv, uint32_t 
 	int rc;
 
 	*status = EFANIC_LOCAL_INVALID_AH;
-	if (!ah || ah->obj.ctx != qp->obj.ctx)
+	if (!ah || ah->ibv.pd != qp->qp.pd)
 		return NULL;
 	if (qp->dst_cnt >= DST_MAX)
 		verbs_dst_drop_all(qp);

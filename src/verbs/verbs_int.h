@@ -356,7 +356,10 @@ int verbs_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_
 /** verbs_is_sending() - Does the state take sends? */
 static inline bool verbs_is_sending(const struct vqp *qp)
 {
-	return qp->qp.state == IBV_QPS_RTS || qp->qp.state == IBV_QPS_SQD;
+	/* relaxed: who puts requests together asks without the context's lock, and again with it when it posts them */
+	enum ibv_qp_state state = __atomic_load_n(&qp->qp.state, __ATOMIC_RELAXED);
+
+	return state == IBV_QPS_RTS || state == IBV_QPS_SQD;
 }
 /** verbs_send_check() - May a request with @flags be posted, if there is room? Return: 0; EINVAL (logged). */
 int verbs_send_check(struct vqp *qp, unsigned flags);

@@ -400,7 +400,7 @@ static int modify(struct vqp *qp, const struct ibv_qp_attr *attr, int mask, unsi
 	if (mask & IBV_QP_RNR_RETRY)
 		qp->rnr_retry = attr->rnr_retry;
 	if (mask & IBV_QP_STATE)
-		qp->qp.state = attr->qp_state;
+		__atomic_store_n(&qp->qp.state, attr->qp_state, __ATOMIC_RELAXED);
 	if (resets)
 		sq_reset(qp, spare);
 	return 0;
@@ -446,15 +446,19 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask, struct 
 		return EINVAL;
 	if (mask & ~QUERY_MASK)
 		return verbs_refuse("ibv_query_qp of these attributes", "this adapter's queue pairs have no such ones");
+	if (!verbs_ctx_enter(qp->obj.ctx))
+		return EIO;
 	*attr = (struct ibv_qp_attr){
 		.qp_state = ibv->state,
 		.cur_qp_state = ibv->state,
 		.qkey = qp->qkey,
 		.sq_psn = qp->sq_psn,
+		.sq_draining = ibv->state == IBV_QPS_SQD && efanic_sq_drains(qp->dev),
 		.port_num = 1,
 		.rnr_retry = qp->rnr_retry,
 		.cap = qp->cap,
 	};
+	lock_release(&qp->obj.ctx->lock);
 	*init = (struct ibv_qp_init_attr){
 		.qp_context = ibv->qp_context,
 		.send_cq = ibv->send_cq,

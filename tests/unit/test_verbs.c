@@ -103,10 +103,12 @@ static void lkey__belongs_to_its_domain(void **state)
 	end_close(&a);
 }
 
-static void ah__destroyed_or_none(void **state)
+/* A request names an address handle that lives, and is of the protection domain of its queue pair. */
+static void ah__destroyed_none_or_foreign(void **state)
 {
-	struct ibv_ah *gone, *bad[2] = {NULL, NULL};
+	struct ibv_ah *gone, *bad[3] = {NULL, NULL};
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
+	struct ibv_pd *other;
 	struct end a, b;
 	struct ibv_wc wc;
 
@@ -121,11 +123,16 @@ static void ah__destroyed_or_none(void **state)
 	assert_int_equal(ibv_destroy_ah(gone), 0);
 	assert_int_equal(ibv_destroy_ah(gone), EINVAL);
 	bad[1] = gone;
-	for (int i = 0; i < 2; i++) {
+	other = ibv_alloc_pd(a.ctx);
+	bad[2] = ibv_create_ah(other, &attr);
+	assert_non_null(bad[2]);
+	for (int i = 0; i < 3; i++) {
 		assert_int_equal(send_post(&a, &b, bad[i], a.mr->lkey, 8, IBV_SEND_SIGNALED), 0);
 		wc = wc_get(&a);
 		assert_true(wc.status == IBV_WC_LOC_QP_OP_ERR && wc.vendor_err == EFANIC_LOCAL_INVALID_AH);
 	}
+	assert_int_equal(ibv_destroy_ah(bad[2]), 0);
+	assert_int_equal(ibv_dealloc_pd(other), 0);
 	attr.is_global = 0;
 	assert_null(ibv_create_ah(a.pd, &attr));
 	end_close(&b);
@@ -534,6 +541,8 @@ static int child_refused(struct end *a, struct ibv_cq_ex *cqx)
 {
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(a->qp);
 	struct ibv_poll_cq_attr attr = {0};
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr qp_attr;
 	struct ibv_wc wc;
 	struct end own;
 
@@ -553,6 +562,8 @@ static int child_refused(struct end *a, struct ibv_cq_ex *cqx)
 		return 4;
 	if (ibv_next_poll(cqx) != EIO || ibv_start_poll(cqx, &attr) != EIO)
 		return 5;
+	if (ibv_query_qp(a->qp, &qp_attr, IBV_QP_STATE, &init) != EIO)
+		return 8;
 	if (ibv_close_device(a->ctx))
 		return 6;
 #ifdef __SANITIZE_THREAD__ /* does not know that a child begins with one thread, and refuses another one */
@@ -701,7 +712,7 @@ int main(void)
 		cmocka_unit_test(send__old_and_extended),
 		cmocka_unit_test(rdma__read_write),
 		cmocka_unit_test(lkey__belongs_to_its_domain),
-		cmocka_unit_test(ah__destroyed_or_none),
+		cmocka_unit_test(ah__destroyed_none_or_foreign),
 		cmocka_unit_test(post__mistakes),
 		cmocka_unit_test(cq__overrun),
 		cmocka_unit_test(handles__foreign),

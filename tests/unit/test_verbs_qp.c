@@ -128,6 +128,36 @@ static void reset__old_queues_go(void **state)
 	end_close(&a);
 }
 
+/* In SQD nothing more begins, and the program asks when what has begun is over. */
+static void query__draining(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD};
+	struct ibv_qp_init_attr init;
+	struct end a, b;
+	struct vqp *vb;
+
+	(void)state;
+	end_open(&a);
+	end_open(&b);
+	vb = verbs_obj_get(OBJ_QP, b.qp);
+	assert_int_equal(recv_post(&b, b.mr->lkey, 1), 0);
+	lock_acquire(&vb->obj.ctx->lock); /* its adapter takes nothing */
+	assert_int_equal(send_post(&a, &b, a.ah, a.mr->lkey, 8, IBV_SEND_SIGNALED), 0);
+	assert_int_equal(ibv_query_qp(a.qp, &attr, IBV_QP_STATE, &init), 0);
+	assert_true(attr.qp_state == IBV_QPS_RTS && !attr.sq_draining);
+	attr.qp_state = IBV_QPS_SQD;
+	assert_int_equal(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(ibv_query_qp(a.qp, &attr, IBV_QP_STATE, &init), 0);
+	assert_true(attr.qp_state == IBV_QPS_SQD && attr.sq_draining);
+	lock_release(&vb->obj.ctx->lock);
+	assert_int_equal(wc_get(&b).status, IBV_WC_SUCCESS);
+	assert_int_equal(wc_get(&a).status, IBV_WC_SUCCESS);
+	assert_int_equal(ibv_query_qp(a.qp, &attr, IBV_QP_STATE, &init), 0);
+	assert_true(attr.qp_state == IBV_QPS_SQD && !attr.sq_draining);
+	end_close(&b);
+	end_close(&a);
+}
+
 /* --- RDMA: a peer names a queue pair and a key -------------------------------------------------------------------- */
 
 #define MIB (1u << 20) /* the kernel copies it, where it can; LEN goes in frames if its owner polls */
@@ -479,6 +509,7 @@ int main(void)
 		cmocka_unit_test(build__state_changes_meanwhile),
 		cmocka_unit_test(modify__refusals),
 		cmocka_unit_test(reset__old_queues_go),
+		cmocka_unit_test(query__draining),
 		cmocka_unit_test(modify__two_threads_and_a_copy),
 	};
 

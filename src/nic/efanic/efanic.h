@@ -317,6 +317,8 @@ void efanic_doorbell(struct efanic_qp *qp);
 uint32_t efanic_sq_free(const struct efanic_qp *qp);
 /** efanic_sq_is_empty() - Nothing that was posted is unfinished or unreported. */
 bool efanic_sq_is_empty(const struct efanic_qp *qp);
+/** efanic_sq_drains() - Requests that have begun are on their way: in SQD no more follow, and then there are none. */
+bool efanic_sq_drains(const struct efanic_qp *qp);
 /**
  * efanic_post_recv_credits() - Credit queue pairs: @n more packets may be received. Return: 0; -ENOMEM above rq_depth.
  */

@@ -186,6 +186,15 @@ int efanic_qp_to_rts(struct efanic_qp *qp, uint8_t rnr_retry)
 	return efanic_qp_modify(qp, &mod, mask);
 }
 
+bool efanic_sq_drains(const struct efanic_qp *qp)
+{
+	lock_assert_held(qp->nic->lock);
+	for (uint16_t i = 0; i < qp->sq_fresh; i++)
+		if (qp->sq[i].phase == WR_LINK)
+			return true;
+	return false;
+}
+
 /* --- open and close --- */
 
 static const struct link_ops srd_ops = {
