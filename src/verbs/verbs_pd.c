@@ -145,13 +145,13 @@ void verbs_mr_free(struct vmr *mr)
 	struct vpd *pd = verbs_obj_get(OBJ_PD, mr->ibv.pd);
 	struct vctx *ctx = mr->obj.ctx;
 
+	verbs_obj_del(&mr->obj); /* first: the lock is free while peers end their copies, and another call may come */
 	if (verbs_ctx_enter(ctx)) {
 		efanic_mr_dereg(mr->mr);
 		if (pd)
 			pd->users--;
 		lock_release(&ctx->lock);
 	}
-	verbs_obj_del(&mr->obj);
 	mem_free(mr);
 }
 

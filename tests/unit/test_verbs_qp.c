@@ -412,6 +412,19 @@ static pid_t holder(const struct ibv_qp *qp, const struct ibv_mr *mr)
 	_exit(bulk_lease_drop(tab, slot) ? 3 : 0);
 }
 
+/* An end, and a holder of its region that is at it. */
+static void hold_open(struct end *e, pid_t *pid)
+{
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+
+	g_hold = mmap(NULL, sizeof(*g_hold), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(g_hold, MAP_FAILED);
+	end_open(e);
+	*pid = holder(e->qp, e->mr);
+	while (!atomic_load(&g_hold->is_holding))
+		assert_true(clk_now_ns(NULL) < until);
+}
+
 /* A thread that moves @qp to @to. */
 struct mover {
 	struct ibv_qp *qp;
@@ -453,12 +466,7 @@ static void modify__two_threads_and_a_copy(void **state)
 	pid_t pid;
 
 	(void)state;
-	g_hold = mmap(NULL, sizeof(*g_hold), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	assert_ptr_not_equal(g_hold, MAP_FAILED);
-	end_open(&a);
-	pid = holder(a.qp, a.mr);
-	while (!atomic_load(&g_hold->is_holding))
-		assert_true(clk_now_ns(NULL) < until);
+	hold_open(&a, &pid);
 	for (size_t i = 0; i < ARRAY_SIZE(m); i++) {
 		m[i].qp = a.qp;
 		assert_int_equal(pthread_create(&m[i].thread, NULL, mover_main, &m[i]), 0);
@@ -480,6 +488,51 @@ static void modify__two_threads_and_a_copy(void **state)
 	to_itself(&a, 1);
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(wc_get(&a).status, IBV_WC_SUCCESS);
+	end_close(&a);
+	munmap(g_hold, sizeof(*g_hold));
+}
+
+struct remover {
+	struct ibv_mr *mr;
+	_Atomic bool is_done;
+	int rc;
+};
+
+static void *remover_main(void *arg)
+{
+	struct remover *r = arg;
+
+	r->rc = ibv_dereg_mr(r->mr);
+	atomic_store(&r->is_done, true);
+	return NULL;
+}
+
+/* A region is nobody's any more from the beginning of its end, which may wait for a peer's copy. */
+static void dereg__again_while_a_copy_ends(void **state)
+{
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+	struct remover r = {0};
+	pthread_t thread;
+	struct end a;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	hold_open(&a, &pid);
+	r.mr = a.mr;
+	assert_int_equal(pthread_create(&thread, NULL, remover_main, &r), 0);
+	while (verbs_obj_get(OBJ_MR, a.mr))
+		assert_true(clk_now_ns(NULL) < until);
+	assert_false(r.is_done);
+	assert_int_equal(ibv_dereg_mr(a.mr), EINVAL);
+	assert_int_equal(ibv_dealloc_pd(a.pd), EBUSY);
+	assert_false(r.is_done);
+	atomic_store(&g_hold->may_go, 1);
+	pthread_join(thread, NULL);
+	assert_int_equal(r.rc, 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	a.mr = ibv_reg_mr(a.pd, a.buf, LEN, ACCESS);
 	end_close(&a);
 	munmap(g_hold, sizeof(*g_hold));
 }
@@ -511,6 +564,7 @@ int main(void)
 		cmocka_unit_test(reset__old_queues_go),
 		cmocka_unit_test(query__draining),
 		cmocka_unit_test(modify__two_threads_and_a_copy),
+		cmocka_unit_test(dereg__again_while_a_copy_ends),
 	};
 
 	int bad = rdma_group("udp", "udp") | rdma_group("memory", "");
