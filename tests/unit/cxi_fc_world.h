@@ -81,15 +81,43 @@ static inline void world_close(struct world *w)
 
 static inline void entries_allow(const struct world *w, uint32_t more)
 {
+	lock_acquire(w->lock);
 	svc_of(w)->max[CASSINI_RSRC_LE] += more;
+	lock_release(w->lock);
+}
+
+/* What b's context is at; the adapter's thread may be at work there as well. */
+static inline enum cxi_rxc_state state_of(const struct world *w)
+{
+	enum cxi_rxc_state state;
+
+	lock_acquire(w->lock);
+	state = w->r->state;
+	lock_release(w->lock);
+	return state;
+}
+
+/* How many senders stand apart. */
+static inline uint32_t apart(const struct world *w)
+{
+	uint32_t cnt;
+
+	lock_acquire(w->lock);
+	cnt = w->r->pte->apart_cnt;
+	lock_release(w->lock);
+	return cnt;
 }
 
 /* How often messages were refused. */
 static inline uint64_t refusals(const struct world *w)
 {
 	const struct cxi_fc_stats *s = &domain_of(&w->b)->stats;
+	uint64_t cnt;
 
-	return s->fc_no_match + s->fc_req_full + s->fc_unexp;
+	lock_acquire(w->lock);
+	cnt = s->fc_no_match + s->fc_req_full + s->fc_unexp;
+	lock_release(w->lock);
+	return cnt;
 }
 
 static inline void look(const struct side *s)

@@ -89,7 +89,7 @@ static void pause__takes_receives(void **state)
 		look(&w.a);
 		look(&w.b);
 	}
-	while (w.r->state != CXI_RXC_ENABLED) /* but for the few that are on their way */
+	while (state_of(&w) != CXI_RXC_ENABLED) /* but for the few that are on their way */
 		look(&w.b);
 	entries_allow(&w, 1);
 	assert_int_equal(fi_trecv(w.b.e.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, TAG, 0, NULL), 0);

@@ -11,7 +11,7 @@ static void await_disabled(const struct world *w)
 {
 	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
 
-	while (w->r->state != CXI_RXC_FLOW_CONTROL) {
+	while (state_of(w) != CXI_RXC_FLOW_CONTROL) {
 		look(&w->b);
 		assert_true(clk_now_ns(NULL) < until);
 	}
@@ -51,7 +51,7 @@ static void notice__of_more_than_is_true(void **state)
 	await_disabled(&w);
 	notice(&w, (uint16_t)(pid ^ 1), 1000);
 	notice(&w, (uint16_t)(pid ^ 2), 1);
-	assert_int_equal(w.r->state, CXI_RXC_FLOW_CONTROL);
+	assert_int_equal(state_of(&w), CXI_RXC_FLOW_CONTROL);
 	notice(&w, pid, 0xffff);
 	entries_allow(&w, 1);
 	trecv(&w, in, sizeof(in), TAG);
@@ -75,7 +75,7 @@ static void await_enabled(const struct world *w)
 {
 	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
 
-	while (w->r->state != CXI_RXC_ENABLED) {
+	while (state_of(w) != CXI_RXC_ENABLED) {
 		look(&w->a);
 		look(&w->b);
 		assert_true(clk_now_ns(NULL) < until);
@@ -124,7 +124,7 @@ static void notice__of_more_than_is_known(void **state)
 	cxi_fc_miscounted(cxi_ep_of(w.a.e.ep)->portal);
 	lock_release(&domain_of(&w.a)->kit.lock);
 	await_enabled(&w);
-	assert_int_equal(w.r->pte->apart_cnt, 0);
+	assert_int_equal(apart(&w), 0);
 	entries_allow(&w, 8);
 	trecv(&w, in, sizeof(in), TAG);
 	await_message(&w, TAG);
@@ -216,7 +216,7 @@ static void gone__a_context_before_it_tells(void **state)
 		assert_true(clk_now_ns(NULL) < until);
 	}
 	assert_memory_equal(in, "xyz", 3);
-	assert_int_equal(w.r->pte->apart_cnt, 0);
+	assert_int_equal(apart(&w), 0);
 	assert_int_equal(fi_close(&tx[1]->fid), 0);
 	side_close(&c);
 	world_close(&w);
@@ -251,11 +251,11 @@ static void quiet__lives_and_does_not_tell(void **state)
 	tsend(&w, "abc", TAG + 1);
 	await_disabled(&w);
 	another_is_heard(&w, &c);
-	assert_int_equal(w.r->pte->apart_cnt, 1);
+	assert_int_equal(apart(&w), 1);
 	trecv(&w, in, sizeof(in), TAG + 1);
 	await_message(&w, TAG + 1);
 	assert_memory_equal(in, "abc", 3);
-	assert_int_equal(w.r->pte->apart_cnt, 0);
+	assert_int_equal(apart(&w), 0);
 	side_close(&c);
 	world_close(&w);
 }

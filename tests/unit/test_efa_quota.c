@@ -34,6 +34,20 @@ static struct rig {
 	uint8_t mem[4096];
 } r;
 
+/* Of the domain: its adapter's thread is at work on all that lies below the calls. */
+static struct lock *lock_of_all(void)
+{
+	return &container_of(r.domain, struct efa_domain, kit.fid)->kit.lock;
+}
+
+#define LOCKED(expr_)                                                                                                  \
+	({                                                                                                             \
+		lock_acquire(lock_of_all());                                                                           \
+		__typeof__(expr_) val_ = (expr_);                                                                      \
+		lock_release(lock_of_all());                                                                           \
+		val_;                                                                                                  \
+	})
+
 static struct efa_ep *inner(int i)
 {
 	return container_of(r.ep[i], struct efa_ep, kit.fid);
@@ -87,7 +101,7 @@ static void greet(int from)
 	inject(from, 1000);
 	take(from, 1000);
 	peer = inner(from)->peers[r.victim[from]];
-	while (!(peer->flags & EFA_PEER_HS_RCVD))
+	while (!LOCKED(peer->flags & EFA_PEER_HS_RCVD))
 		drive();
 }
 
@@ -141,8 +155,10 @@ static int teardown(void **state)
 
 static void limit(enum efa_quota q, uint64_t own, uint64_t all)
 {
+	lock_acquire(lock_of_all());
 	inner(VICTIM)->quota.limit[q].own = own;
 	inner(VICTIM)->quota.limit[q].all = all;
+	lock_release(lock_of_all());
 }
 
 static const struct efa_peer *bad_peer(void)
@@ -155,7 +171,7 @@ static void assert_bounded(enum efa_quota q, uint64_t each)
 {
 	const struct quota_limit *l = &inner(VICTIM)->quota.limit[q];
 
-	assert_in_range(bad_peer()->quota.used[q], 1, l->own + l->all / 2 + (RQ + 1) * each);
+	assert_in_range(LOCKED(bad_peer()->quota.used[q]), 1, l->own + l->all / 2 + (RQ + 1) * each);
 }
 
 static void assert_others_get_on(void)
@@ -203,12 +219,12 @@ static void kept__messages_without_a_receive(void **state)
 		drive();
 	}
 	assert_bounded(EFA_Q_KEPT, 2048);
-	assert_true(inner(VICTIM)->stats.quota_refused);
+	assert_true(LOCKED(inner(VICTIM)->stats.quota_refused));
 	assert_others_get_on();
 	for (uint64_t i = 0; i < sent; i++)
 		take(BAD, i);
-	assert_int_equal(bad_peer()->quota.used[EFA_Q_KEPT], 0);
-	assert_int_equal(inner(VICTIM)->quota.pool[EFA_Q_KEPT], 0);
+	assert_int_equal(LOCKED(bad_peer()->quota.used[EFA_Q_KEPT]), 0);
+	assert_int_equal(LOCKED(inner(VICTIM)->quota.pool[EFA_Q_KEPT]), 0);
 }
 
 /* Two of one address have one share together, between hosts; nothing is lost. On one host each has its own. */
@@ -220,19 +236,19 @@ static void kept__shares_of_one_source(void **state)
 
 	(void)state;
 	limit(EFA_Q_KEPT, OWN, 0);
-	inner(VICTIM)->quota.limit[EFA_Q_KEPT].owns = 1;
+	LOCKED(inner(VICTIM)->quota.limit[EFA_Q_KEPT].owns = 1);
 	for (int i = 0; i < ROUNDS / 4; i++) {
 		for (int from = BAD; from < SIDES; from++)
 			if (i % 2 == from % 2)
 				sent[from] += !fi_tinject(r.ep[from], &sent[from], 8, r.victim[from], sent[from]);
 		drive();
 	}
-	both = bad_peer()->quota.used[EFA_Q_KEPT] + good->quota.used[EFA_Q_KEPT];
+	both = LOCKED(bad_peer()->quota.used[EFA_Q_KEPT] + good->quota.used[EFA_Q_KEPT]);
 	assert_in_range(both, g_is_near ? 2 * OWN : OWN, (g_is_near ? 2 * OWN : OWN) + 2 * (RQ + 1) * 2048);
 	for (int from = BAD; from < SIDES; from++)
 		for (uint64_t i = 0; i < sent[from]; i++)
 			take(from, i);
-	assert_int_equal(bad_peer()->quota.used[EFA_Q_KEPT] + good->quota.used[EFA_Q_KEPT], 0);
+	assert_int_equal(LOCKED(bad_peer()->quota.used[EFA_Q_KEPT] + good->quota.used[EFA_Q_KEPT]), 0);
 }
 
 static void early__behind_a_gap(void **state)
@@ -241,27 +257,29 @@ static void early__behind_a_gap(void **state)
 
 	(void)state;
 	limit(EFA_Q_EARLY, 32768, 32768);
-	inner(BAD)->peers[r.victim[BAD]]->next_msg_id++;
+	LOCKED(inner(BAD)->peers[r.victim[BAD]]->next_msg_id++);
 	for (int i = 0; i < ROUNDS && sent < 2000; i++) {
 		sent += fi_tinject(r.ep[BAD], &sent, sizeof(sent), r.victim[BAD], sent) == 0;
 		drive();
 	}
 	assert_bounded(EFA_Q_EARLY, 1024);
-	assert_true(inner(VICTIM)->stats.early_refused);
+	assert_true(LOCKED(inner(VICTIM)->stats.early_refused));
 	assert_others_get_on();
 }
 
 static void open__messages_that_do_not_end(void **state)
 {
 	struct efa_peer *peer = inner(BAD)->peers[r.victim[BAD]];
+	uint32_t id = LOCKED(peer->next_msg_id);
 
 	(void)state;
 	limit(EFA_Q_OPEN, 32, 32);
-	for (int i = 0; i < ROUNDS && peer->next_msg_id < 2000; i++) {
-		struct efa_hdr h = {.type = EFA_PKT_MEDIUM_MSGRTM, .flags = EFA_FLAG_MSG, .msg_id = peer->next_msg_id,
+	for (int i = 0; i < ROUNDS && id < 2000; i++) {
+		struct efa_hdr h = {.type = EFA_PKT_MEDIUM_MSGRTM, .flags = EFA_FLAG_MSG, .msg_id = id,
 				    .msg_len = 20000};
+		bool is_sent = send_made_up(&h, 8);
 
-		peer->next_msg_id += send_made_up(&h, 8);
+		id = LOCKED(peer->next_msg_id += is_sent);
 		drive();
 	}
 	assert_bounded(EFA_Q_OPEN, 1);
@@ -271,7 +289,7 @@ static void open__messages_that_do_not_end(void **state)
 /* Of one message more bytes than it has. */
 static void open__the_same_bytes_again(void **state)
 {
-	uint32_t id = inner(BAD)->peers[r.victim[BAD]]->next_msg_id++;
+	uint32_t id = LOCKED(inner(BAD)->peers[r.victim[BAD]]->next_msg_id++);
 
 	(void)state;
 	for (int i = 0; i < 3000; i++) {
@@ -281,8 +299,8 @@ static void open__the_same_bytes_again(void **state)
 		send_made_up(&h, i ? 1000 : 8);
 		drive();
 	}
-	assert_in_range(bad_peer()->quota.used[EFA_Q_KEPT], 1, 40 * 10000);
-	assert_true(inner(VICTIM)->stats.drop[EFA_DROP_LENGTH] > 100);
+	assert_in_range(LOCKED(bad_peer()->quota.used[EFA_Q_KEPT]), 1, 40 * 10000);
+	assert_true(LOCKED(inner(VICTIM)->stats.drop[EFA_DROP_LENGTH]) > 100);
 	assert_others_get_on();
 }
 
@@ -299,7 +317,7 @@ static void work__writes_that_do_not_end(void **state)
 		drive();
 	}
 	assert_bounded(EFA_Q_WORK, 2);
-	assert_true(inner(VICTIM)->stats.quota_refused);
+	assert_true(LOCKED(inner(VICTIM)->stats.quota_refused));
 	assert_others_get_on();
 }
 
