@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Domain, endpoint, counters of opx: what may be opened, bound, enabled and closed when, and on which unit.
+#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>
@@ -89,6 +90,53 @@ static void enable__again_after_failure(void **state)
 	assert_int_equal(fi_enable(r.ep), 0);
 	assert_int_equal(opx(r.ep)->self.hfi1_rx, 5);
 	rig_close(&r);
+	fake_close(&dom);
+}
+
+static struct {
+	pthread_t thread;
+	_Atomic bool has_begun, is_done;
+	int ret;
+} second;
+
+static void *second_run(void *arg)
+{
+	second.ret = fi_enable(arg);
+	atomic_store(&second.is_done, true);
+	return NULL;
+}
+
+static struct fid_ep *second_ep;
+
+/* Another thread enables the same endpoint: either waits for the first, or is done before that goes on. */
+static void second_begin(void)
+{
+	if (atomic_exchange(&second.has_begun, true))
+		return;
+	assert_int_equal(pthread_create(&second.thread, NULL, second_run, second_ep), 0);
+	for (int i = 0; i < 50 && !atomic_load(&second.is_done); i++)
+		usleep(1000);
+}
+
+/* Two threads enable one endpoint: it gets its context once, and both hear that it is enabled. */
+static void enable__by_two_threads(void **state)
+{
+	struct rig r;
+
+	(void)state;
+	memset(&second, 0, sizeof(second));
+	fake_open(&dom, NULL);
+	rig_open(&r, true, FI_TRANSMIT | FI_RECV);
+	second_ep = r.ep;
+	g_fake.turn = second_begin;
+	assert_int_equal(fi_enable(r.ep), 0);
+	g_fake.turn = NULL;
+	assert_int_equal(pthread_join(second.thread, NULL), 0);
+	assert_int_equal(second.ret, 0);
+	assert_int_equal(g_fake.opened, 1);
+	assert_int_equal(g_fake.peers, 1);
+	rig_close(&r);
+	assert_int_equal(g_fake.opened, 0);
 	fake_close(&dom);
 }
 
@@ -445,6 +493,7 @@ int main(void)
 		cmocka_unit_test_setup(enable__needs, setup),
 		cmocka_unit_test_setup(enable__every_failure_is_busy, setup),
 		cmocka_unit_test_setup(enable__again_after_failure, setup),
+		cmocka_unit_test_setup(enable__by_two_threads, setup),
 		cmocka_unit_test_setup(unit__selected, setup),
 		cmocka_unit_test_setup(context__gets_parameters, setup),
 		cmocka_unit_test_setup(affinity__of_the_thread_that_opens, setup),

@@ -316,6 +316,7 @@ struct opx_ep {
 	struct fid_ep tx_fid;          /* scalable: the transmit context */
 	struct opx_sep *sep;           /* NULL: a plain endpoint */
 	int sep_index;
+	pthread_mutex_t turn;          /* a plain one is enabled by one thread at a time. Taken before kit.lock */
 	/* scalable: FI_TRANSMIT, FI_RECV: contexts that the application has open; that are enabled */
 	uint64_t opened, on;
 	struct opx_domain *domain;
@@ -396,6 +397,8 @@ void opx_ep_stop(struct opx_ep *ep); /* drains, drops receives, closes the conte
 void opx_ep_settle(struct opx_ep *ep);
 /* lets what is unacknowledged go on, for the room's linger at most. As opx_ep_stop() */
 void opx_ep_drain(struct opx_ep *ep);
+/** opx_turn_take() - @turn, of an endpoint. False: in a forked child, where somebody else's would last for ever. */
+bool opx_turn_take(struct opx_domain *d, pthread_mutex_t *turn);
 /** opx_ep_bind_check() - opx's own rules before kit_ep_bind(). 0; -FI_EINVAL (logged). */
 int opx_ep_bind_check(struct opx_ep *ep, struct fid *bfid);
 /**

@@ -152,14 +152,20 @@ int opx_ep_cq_check(struct opx_ep *ep, uint64_t dirs)
 			   FI_RECV | (ep->kit.tx_selective ? FI_SELECTIVE_COMPLETION : 0));
 }
 
-static int ep_enable(struct opx_ep *ep)
+bool opx_turn_take(struct opx_domain *d, pthread_mutex_t *turn)
+{
+	if (d->kit.forked(&d->kit))
+		return false;
+	pthread_mutex_lock(turn);
+	return true;
+}
+
+static int enable_in_turn(struct opx_ep *ep)
 {
 	int ret;
 
-	if (ep->kit.enabled)
+	if (ep->kit.enabled) /* by who had the turn before */
 		return 0;
-	if (ep->domain->kit.forked(&ep->domain->kit))
-		return -FI_EIO;
 	if (!ep->kit.av) {
 		LOG_WARN("endpoint not enabled: no address vector is bound");
 		return -FI_ENOAV;
@@ -179,6 +185,19 @@ static int ep_enable(struct opx_ep *ep)
 	lock_release(&ep->domain->kit.lock);
 	opx_ep_kick(ep);
 	return ret ? -FI_EBUSY : 0;
+}
+
+static int ep_enable(struct opx_ep *ep)
+{
+	int ret;
+
+	if (ep->kit.enabled)
+		return 0;
+	if (!opx_turn_take(ep->domain, &ep->turn))
+		return -FI_EIO;
+	ret = enable_in_turn(ep);
+	pthread_mutex_unlock(&ep->turn);
+	return ret;
 }
 
 static int ep_control(struct fid *fid, int command, void *arg)
@@ -315,6 +334,7 @@ void opx_ep_fini(struct opx_ep *ep)
 {
 	kit_ep_fini(&ep->kit);
 	opx_wait_fini(ep);
+	pthread_mutex_destroy(&ep->turn);
 	mem_free(ep);
 }
 
@@ -362,6 +382,7 @@ int opx_ep_init(struct opx_ep *ep, struct opx_domain *d, struct fi_info *info, v
 		return ret;
 	}
 	ep->domain = d;
+	pthread_mutex_init(&ep->turn, NULL);
 	opx_ep_set_enabled(ep, false);
 	TAILQ_INIT(&ep->pump);
 	TAILQ_INIT(&ep->copies);

@@ -30,13 +30,9 @@ static uint64_t dir_of(const struct fid *fid)
 
 /* --- enable -------------------------------------------------------------------------------------- */
 
-/* Return: false: in a forked child there are no turns, since somebody else's would last for ever. */
 static bool turn_take(struct opx_sep *sep)
 {
-	if (sep->domain->kit.forked(&sep->domain->kit))
-		return false;
-	pthread_mutex_lock(&sep->turn);
-	return true;
+	return opx_turn_take(sep->domain, &sep->turn);
 }
 
 /* With the first of its objects the endpoint gets all its HFI contexts: their numbers must follow each other. */
