@@ -361,12 +361,13 @@ static void err_copy(const struct kit_cq *cq, const struct fi_cq_err_entry *e,
 }
 
 /*
- * The error that was read last goes. A caller that uses its struct again still has our data of it there, which are no
- * buffer of the caller's.
+ * The error that was read last goes. A caller that uses its struct again still has our data of it there, or another
+ * queue's, which are no buffer of the caller's.
  */
 static void err_read_put(struct kit_cq *cq, struct fi_cq_err_entry *out)
 {
-	if (cq->err_read && cq->domain->api_version >= KIT_V(1, 5) && out->err_data == cq->err_read->e.err_data)
+	if (cq->domain->api_version >= KIT_V(1, 5) &&
+	    (kit_err_is_shown(out->err_data) || (cq->err_read && out->err_data == cq->err_read->e.err_data)))
 		out->err_data_size = 0;
 	mem_free(cq->err_read);
 	cq->err_read = NULL;
@@ -387,6 +388,8 @@ static ssize_t readerr_locked(struct kit_cq *cq, struct fi_cq_err_entry *out)
 	err_pop(cq);
 	if (cq->err_extra)
 		cq->err_extra(cq, &cq->err_read->e);
+	cq->err_read->e.err_data =
+		kit_err_show(&cq->err_place, cq->err_read->e.err_data, cq->err_read->e.err_data_size);
 	err_copy(cq, &cq->err_read->e, out);
 	return 1;
 }
@@ -597,6 +600,7 @@ int kit_cq_init(struct kit_cq *cq, struct kit_domain *d, const struct fi_cq_attr
 	cq->undriven = UNDRIVEN_MAX - 1;
 	cq->entry_size = format_len(cq->format);
 	cq->err_head = cq->err_read = NULL;
+	cq->err_place = NULL;
 	cq->err_tail = &cq->err_head;
 	cq->overrun = false;
 	cq->eps = NULL;
@@ -662,6 +666,7 @@ int kit_cq_fini(struct kit_cq *cq)
 		mem_free(node);
 	}
 	mem_free(cq->err_read);
+	kit_err_unshow(&cq->err_place);
 	mem_free(cq->ring);
 	mem_free(cq->eps);
 	kit_unref(&d->refs);

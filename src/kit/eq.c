@@ -22,6 +22,7 @@ struct kit_eq {
 	struct event *head, **tail;
 	size_t cnt; /* of them */
 	struct event *shown; /* the last error read: owns the err_data that the caller was given */
+	void *place;         /* kit_err_show(); lock */
 	struct kit_wait *wait;
 	_Atomic int refs;
 	pid_t pid; /* who opened it: in a child the lock's holder may not exist */
@@ -155,15 +156,16 @@ static ssize_t eq_read(struct fid_eq *fid, uint32_t *event, void *buf, size_t le
 	return ret;
 }
 
-static void err_copy(const struct kit_eq *eq, const struct event *ev, struct fi_eq_err_entry *out)
+static void err_copy(struct kit_eq *eq, const struct event *ev, struct fi_eq_err_entry *out)
 {
 	void *data = out->err_data;
 	size_t len = out->err_data_size;
 
-	/* a caller that uses its struct again still has our data of the last error there, which are no buffer */
-	if (eq->shown && data == eq->shown->err.err_data)
+	/* a caller that uses its struct again still has our data of some error there, which are no buffer */
+	if (kit_err_is_shown(data) || (eq->shown && data == eq->shown->err.err_data))
 		len = 0;
 	*out = ev->err;
+	out->err_data = kit_err_show(&eq->place, ev->err.err_data, ev->err.err_data_size);
 	/* Before 1.5 the fields were output only: what they hold on input is no buffer. */
 	if (eq->fabric->api_version < KIT_V(1, 5) || !data || !len)
 		return;
@@ -325,6 +327,7 @@ static int eq_close(struct fid *fid)
 	while (eq->head)
 		mem_free(pop(eq));
 	mem_free(eq->shown);
+	kit_err_unshow(&eq->place);
 	kit_unref(&eq->fabric->refs);
 	mem_free(eq);
 	return 0;

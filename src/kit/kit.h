@@ -273,6 +273,7 @@ struct kit_cq {
 	_Atomic uint32_t signaled; /* fi_cq_signal */
 	int (*err_extra)(struct kit_cq *cq, struct fi_cq_err_entry *e); /* optional provider hook */
 	const char *(*strerror)(struct kit_cq *cq, int prov_errno, const void *err_data);
+	void *err_place;           /* kit_err_show() */
 };
 /*
  * @size_min: the provider's lower bound. wait objects other than NONE need @wait_ok. 0; -FI_ENOSYS wait object;

@@ -50,6 +50,18 @@ static inline bool kit_busy(_Atomic int *refs)
 	return atomic_load_explicit(refs, memory_order_acquire) != 0;
 }
 
+/* err_show.c */
+#define KIT_ERR_SHOWN_MAX 512 /* bytes; no provider has more to say */
+/**
+ * kit_err_show() - Copy @data (@len bytes) to *@place, where the queue that has it shows its err_data; NULL at first.
+ * Return: where it lies now: @data itself if there is no place for it. Under the queue's lock.
+ */
+void *kit_err_show(void **place, void *data, size_t len);
+/** kit_err_is_shown() - Is @data such a place, of whichever queue? Then it is no caller's buffer. */
+bool kit_err_is_shown(const void *data);
+/** kit_err_unshow() - The queue closes. */
+void kit_err_unshow(void **place);
+
 /** kit_eps_add() - 0 (also if it is there already); -FI_ENOMEM. */
 int kit_eps_add(struct kit_ep ***eps, uint32_t *cnt, uint32_t *cap, struct kit_ep *ep);
 void kit_eps_del(struct kit_ep **eps, uint32_t *cnt, struct kit_ep *ep);

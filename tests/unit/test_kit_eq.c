@@ -86,6 +86,24 @@ static void eq_readerr__fills_the_callers_err_data(void **state)
 	assert_int_equal(err.err_data_size, 4);
 }
 
+/* What an entry holds of an error that has gone since, or that was only looked at, is no buffer of the caller's. */
+static void eq_readerr__an_entry_used_again(void **state)
+{
+	const struct fi_eq_err_entry bad = {.err = FI_EIO};
+	static const char *const text[] = {"one", "two", "three"};
+	struct fi_eq_err_entry err[2] = {{0}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(text); i++)
+		assert_int_equal(kit_eq_push_err(to_kit(g_eq), &bad, text[i], strlen(text[i]) + 1), 0);
+	assert_int_equal(fi_eq_readerr(g_eq, &err[0], 0), sizeof(err[0]));
+	assert_int_equal(fi_eq_readerr(g_eq, &err[1], FI_PEEK), sizeof(err[1]));
+	assert_int_equal(fi_eq_readerr(g_eq, &err[1], 0), sizeof(err[1]));
+	assert_string_equal(err[1].err_data, "two");
+	assert_int_equal(fi_eq_readerr(g_eq, &err[0], 0), sizeof(err[0]));
+	assert_string_equal(err[0].err_data, "three");
+	assert_int_equal(err[0].err_data_size, sizeof("three"));
+}
+
 static void eq__refuses_bad_arguments(void **state)
 {
 	struct fi_eq_attr attr = {.flags = FI_PEEK};
@@ -261,6 +279,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(eq_read__in_order_with_errors_in_line),
 		T(eq_readerr__fills_the_callers_err_data),
+		T(eq_readerr__an_entry_used_again),
 		T(eq__refuses_bad_arguments),
 		T(eq_sread__waits_for_another_thread),
 		T(eq_trywait__arms_the_fd),
