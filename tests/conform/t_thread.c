@@ -146,6 +146,71 @@ static void thread_churn(struct ct *c)
 	ct_close(c);
 }
 
+struct enabler {
+	struct ct *c;
+	pthread_barrier_t start;
+	struct fid_ep *ep;
+};
+
+static void *enabler(void *arg)
+{
+	struct enabler *e = arg;
+	struct ct *c = e->c;
+
+	pthread_barrier_wait(&e->start);
+	OK(fi_enable(e->ep));
+	return NULL;
+}
+
+/*
+ * Threads enable the same endpoint at the same time: it is enabled once, and each hears what fi_enable of an enabled
+ * one says. Afterwards it is an endpoint like any other, and nothing of it is left when it is closed.
+ */
+static void thread_enable(struct ct *c)
+{
+	struct enabler e = {.c = c};
+
+	c->want.threading = FI_THREAD_SAFE;
+	ct_open(c);
+	OK(pthread_barrier_init(&e.start, NULL, THREADS));
+	for (unsigned i = 0; i < 20; i++) {
+		struct fid_cq *cq = ct_cq(c, 0, 0);
+		struct fi_cq_tagged_entry t;
+		struct fid_av *av = ct_av(c);
+		size_t len = 0;
+		pthread_t th[THREADS];
+		uint8_t addr[64];
+		fi_addr_t to;
+		unsigned n = 0;
+		ssize_t ret;
+
+		OK(fi_endpoint(c->domain, c->info, &e.ep, NULL));
+		OK(fi_ep_bind(e.ep, &cq->fid, FI_TRANSMIT | FI_RECV));
+		OK(fi_ep_bind(e.ep, &av->fid, 0));
+		for (unsigned k = 0; k < THREADS; k++)
+			OK(pthread_create(&th[k], NULL, enabler, &e));
+		for (unsigned k = 0; k < THREADS; k++)
+			pthread_join(th[k], NULL);
+		ct_get_name(c, e.ep, addr, &len);
+		RET(1, fi_av_insert(av, addr, 1, &to, 0, NULL));
+		OK(fi_recv(e.ep, NULL, 0, NULL, FI_ADDR_UNSPEC, &c->ctx[0]));
+		do
+			ret = fi_send(e.ep, NULL, 0, NULL, to, &c->ctx[1]);
+		while (ret == -FI_EAGAIN && fi_cq_read(cq, NULL, 0));
+		OK(ret);
+		while (n < 2) {
+			ret = fi_cq_read(cq, &t, 1);
+			CHECK(ret == 1 || ret == -FI_EAGAIN, "a completion: %s", ct_err(ret));
+			n += ret == 1;
+		}
+		OK(fi_close(&e.ep->fid));
+		OK(fi_close(&cq->fid));
+		OK(fi_close(&av->fid));
+	}
+	pthread_barrier_destroy(&e.start);
+	ct_close(c);
+}
+
 /* --- progress ------------------------------------------------------------------------------------ */
 
 /* The target registers memory and then makes no libfabric call at all until the initiator is done. */
@@ -345,6 +410,7 @@ const struct ct_test thread_tests[] = {
 	{"thread_safe", thread_safe, FI_TAGGED, 0, CT_GENS | CT_LOSSY, "threading:FI_THREAD_SAFE", NULL, NULL, 60},
 	{"thread_churn", thread_churn, FI_MSG | FI_RMA, 0, CT_SOLO | CT_ANY_PATH, "threading:FI_THREAD_SAFE", NULL,
 	 NULL, 180},
+	{"thread_enable", thread_enable, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, "threading:FI_THREAD_SAFE", NULL, NULL, 60},
 	{"progress_rma", progress_rma, FI_RMA | FI_MSG, 0, 0, "progress:FI_PROGRESS_MANUAL"},
 	{"progress_auto", progress_auto, FI_RMA | FI_MSG | FI_ATOMIC, 0, CT_GENS | CT_LOSSY,
 	 "progress:FI_PROGRESS_AUTO"},

@@ -198,7 +198,8 @@ static int ep_enable(struct cxi_ep *ep)
 		return -FI_EOPBADSTATE;
 	}
 	lock_acquire(&ep->domain->kit.lock);
-	ret = ep_enable_locked(ep);
+	/* perhaps by another thread, just now */
+	ret = ep->kit.enabled ? 0 : ep_enable_locked(ep);
 	lock_release(&ep->domain->kit.lock);
 	return ret;
 }

@@ -239,9 +239,11 @@ static int dg_enable(struct efa_dgram *ep)
 	};
 	int ret = kit_ep_enable_check(&ep->kit);
 
-	if (ret || ep->kit.enabled)
+	if (ret)
 		return ret;
 	lock_acquire(&ep->domain->kit.lock);
+	if (ep->kit.enabled) /* perhaps by another thread, just now */
+		goto out;
 	ret = efanic_qp_open(ep->domain->nic, &attr, &ep->qp);
 	if (!ret) {
 		ret = efanic_qp_to_rts(ep->qp, 0);
@@ -252,6 +254,7 @@ static int dg_enable(struct efa_dgram *ep)
 		ep->self.qpn = efanic_qp_qpn(ep->qp);
 		ep->kit.enabled = true;
 	}
+out:
 	lock_release(&ep->domain->kit.lock);
 	return ret;
 }

@@ -151,11 +151,11 @@ static int ep_enable(struct efa_ep *ep)
 
 	if (ret)
 		return ret;
-	if (ep->kit.enabled)
-		return 0;
 	if (prm->tx_queue_size > 0)
 		attr.sq_depth = MIN(attr.sq_depth, (uint32_t)prm->tx_queue_size);
 	lock_acquire(&ep->domain->kit.lock);
+	if (ep->kit.enabled) /* perhaps by another thread, just now */
+		goto out;
 	if (efa_zcpy_choose(ep, !attr.no_shm)) {
 		attr.on_send = NULL; /* messages come to the other queue pair */
 		attr.on_wc = efa_zcpy_on_wc;
