@@ -524,6 +524,50 @@ static void efa_inject_gone(struct ct *c)
 }
 
 /*
+ * FI_OPT_EFA_HOMOGENEOUS_PEERS: what a peer can is known before it has said so. The one that was set to nothing has to
+ * be asked first, and what cannot wait for the answer is refused.
+ */
+static void efa_homogeneous(struct ct *c)
+{
+	uint64_t one = 1, dc;
+	struct ct_ep2 e[2];
+	struct ct_buf b;
+	fi_addr_t to[2];
+	bool yes = true;
+
+	ct_open(c);
+	ct_buf(c, &b, 8, 0, FI_REMOTE_WRITE | FI_REMOTE_READ);
+	memset(b.mem, 0, 8);
+	for (unsigned i = 0; i < 2; i++) {
+		ct_ep2_open(c, &e[i]);
+		RET(1, fi_av_insert(c->av, e[i].addr, 1, &to[i], 0, NULL));
+	}
+	RET(-FI_EAGAIN, fi_inject_atomic(c->ep, &one, 1, to[0], b.base, b.key, FI_UINT64, FI_SUM));
+	OK(fi_setopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_HOMOGENEOUS_PEERS, &yes, sizeof(yes)));
+	for (unsigned i = 0; i < 2; i++) {
+		struct iovec iov = {&one, sizeof(one)};
+		struct fi_msg m = {.msg_iov = &iov, .iov_count = 1, .addr = to[i], .context = &c->ctx[i]};
+		uint64_t in = 0;
+
+		OK(fi_inject_atomic(c->ep, &one, 1, to[i], b.base, b.key, FI_UINT64, FI_SUM));
+		dc = pkts(c, 't', "DC_EAGER_MSGRTM");
+		OK(fi_recv(e[i].ep, &in, sizeof(in), NULL, FI_ADDR_UNSPEC, &c->ctx[2]));
+		OK(fi_sendmsg(c->ep, &m, FI_DELIVERY_COMPLETE | FI_COMPLETION));
+		CHECK(pkts(c, 't', "DC_EAGER_MSGRTM") == dc + 1, "the send waits for a handshake");
+		while (fi_cq_read(e[i].cq, &(struct fi_cq_tagged_entry){0}, 1) == -FI_EAGAIN)
+			ct_progress(c);
+		CHECK(in == 1, "received %llu", (unsigned long long)in);
+		while (!ct_succeeds(c, c->txcq, FI_SEND | FI_MSG))
+			fi_cq_read(e[i].cq, NULL, 0);
+		CHECK(*(volatile uint64_t *)b.mem == i + 1, "%llu atomics", *(unsigned long long *)b.mem);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		ct_ep2_close(c, &e[i]);
+	ct_buf_free(c, &b);
+	ct_close(c);
+}
+
+/*
  * A write waits for the peer's handshake, and the region of its own memory is closed meanwhile: it fails, if it has not
  * left yet, and what the region was is not looked at (a sanitizer sees that).
  */
@@ -631,6 +675,7 @@ const struct ct_test efa_tests[] = {
 	{"efa_nobody", efa_nobody, FI_MSG, 0, CT_SOLO, NULL, NULL, "efa"},
 	{"efa_no_qp", efa_no_qp, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL, NULL, "efa"},
 	{"efa_inject_gone", efa_inject_gone, ALL4, 0, CT_SOLO, NULL, NULL, "efa"},
+	{"efa_homogeneous", efa_homogeneous, ALL4, 0, CT_SOLO, NULL, NULL, "efa"},
 	{"efa_desc_closed", efa_desc_closed, ALL4, 0, CT_NO_ONE, NULL, NULL, "efa"},
 	{"efa_close_receiving", efa_close_receiving, ALL4, 0, CT_SOLO | CT_ANY_PATH, NULL, NONE, "efa"},
 	{"efa_options", efa_options, FI_MSG, 0, CT_SOLO, NULL, NULL, "efa"},

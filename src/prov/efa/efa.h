@@ -370,7 +370,7 @@ struct efa_ep {
 	uint32_t msg_prefix;
 	uint8_t rnr_retry;
 	bool use_read, use_write;        /* device RDMA in use */
-	bool shm_permitted, zcpy_rx, unsolicited, homogeneous, in_order;
+	bool shm_permitted, zcpy_rx, unsolicited, homogeneous;
 	bool has_lost;                   /* some peer's lost_status is set */
 	uint32_t watch_busy;             /* looks that fell due in a busy call */
 	uint64_t watch_ns;               /* not before */
@@ -439,6 +439,8 @@ int efa_ep_getopt(struct fid *fid, int level, int name, void *val, size_t *len);
  */
 void efa_peer_gates(struct efa_peer *peer);
 void efa_peers_gates(struct efa_ep *ep);
+/** efa_peers_assume() - ep->homogeneous is another: so is what is known of those from whom no handshake has come. */
+void efa_peers_assume(struct efa_ep *ep);
 /** efa_peer_gates_hold() - Are they what they would be now? For asserts. */
 bool efa_peer_gates_hold(const struct efa_peer *peer);
 static inline void efa_peer_flag(struct efa_peer *peer, uint32_t flag, bool on)
@@ -506,6 +508,14 @@ static inline void efa_hdr_identity(const struct efa_ep *ep, const struct efa_pe
 static inline bool efa_peer_has(const struct efa_peer *peer, uint64_t bits)
 {
 	return (peer->extra & bits) == bits;
+}
+/**
+ * efa_peer_is_known() - Do we know what @peer can? By its handshake, as ourselves, or because the program says that all
+ * its peers are as we are (FI_OPT_EFA_HOMOGENEOUS_PEERS).
+ */
+static inline bool efa_peer_is_known(const struct efa_peer *peer)
+{
+	return peer->flags & EFA_PEER_HS_RCVD || peer->is_self || peer->ep->homogeneous;
 }
 
 /* efa_pkt.c: work requests */

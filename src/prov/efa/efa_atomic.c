@@ -24,7 +24,7 @@ int efa_atomic_start(struct efa_tx *tx)
 	size_t at, len;
 	int ret;
 
-	if (!(peer->flags & EFA_PEER_HS_RCVD) && !peer->is_self)
+	if (!efa_peer_is_known(peer))
 		return efa_tx_park(tx);
 	tx->type = type_of_kind[tx->kind];
 	tx->wait = tx->kind == EFA_TX_ATOMIC ? 0 : EFA_WAIT_RESPONSE;

@@ -108,6 +108,17 @@ static int set_rdma(struct efa_ep *ep, bool on)
 	return 0;
 }
 
+static int set_homogeneous(struct efa_ep *ep, bool on)
+{
+	if (unlikely(ep->domain->kit.forked(&ep->domain->kit)))
+		return -FI_EIO;
+	lock_acquire(&ep->domain->kit.lock);
+	ep->homogeneous = on;
+	efa_peers_assume(ep);
+	lock_release(&ep->domain->kit.lock);
+	return 0;
+}
+
 static int set_bool(struct efa_ep *ep, int name, const void *val, size_t len)
 {
 	bool on = *(const unsigned char *)val;
@@ -130,8 +141,7 @@ static int set_bool(struct efa_ep *ep, int name, const void *val, size_t len)
 	case FI_OPT_EFA_WRITE_IN_ORDER_ALIGNED_128_BYTES:
 		return on ? -FI_EOPNOTSUPP : 0; /* the soft adapter does not poll data in 128-byte order */
 	case FI_OPT_EFA_HOMOGENEOUS_PEERS: /* at any time: programs enable their endpoint first */
-		ep->homogeneous = on;
-		return 0;
+		return set_homogeneous(ep, on);
 	case FI_OPT_EFA_USE_UNSOLICITED_WRITE_RECV:
 		if (ep->kit.enabled)
 			return -FI_EINVAL;

@@ -64,6 +64,20 @@ void efa_peers_gates(struct efa_ep *ep)
 		efa_peer_gates(peer);
 }
 
+static void assume(struct efa_peer *peer)
+{
+	if (!(peer->flags & EFA_PEER_HS_RCVD))
+		peer->extra = peer->is_self || peer->ep->homogeneous ? peer->ep->local_extra : 0;
+}
+
+void efa_peers_assume(struct efa_ep *ep)
+{
+	struct efa_peer *peer;
+
+	LIST_FOREACH(peer, &ep->all_peers, ep_link)
+		assume(peer);
+}
+
 /* --- where we stood with those that are gone ------------------------------------------------------ */
 
 static struct efa_past_list *past_bucket(struct efa_ep *ep, const struct efa_addr *addr)
@@ -164,8 +178,8 @@ static struct efa_peer *peer_new(struct efa_ep *ep, const struct efa_addr *addr,
 	LIST_INIT(&peer->rxs);
 	LIST_INSERT_HEAD(&ep->all_peers, peer, ep_link);
 	peer->is_self = kit_av_is_same(ep->kit.av, addr, &ep->self);
+	assume(peer);
 	if (peer->is_self) { /* which gets no handshake */
-		peer->extra = ep->local_extra;
 		peer->user_qpn = ep->user_qp ? efanic_qp_qpn(ep->user_qp) : 0;
 		peer->user_qkey = ep->user_qkey;
 	}

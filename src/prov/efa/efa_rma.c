@@ -164,7 +164,7 @@ int efa_rma_start(struct efa_tx *tx)
 	struct efa_peer *peer = tx->peer;
 	struct efa_ep *ep = tx->ep;
 
-	if (!(peer->flags & EFA_PEER_HS_RCVD) && !peer->is_self)
+	if (!efa_peer_is_known(peer))
 		return efa_tx_park(tx);
 	if (tx->kind == EFA_TX_READ)
 		return efa_read_interop(ep, peer) ? start_device(tx, EFANIC_OP_READ) : start_read_packets(tx);
@@ -185,10 +185,10 @@ int efa_rma_start(struct efa_tx *tx)
 void efa_refuse_send(struct efa_peer *peer, const struct efa_hdr *h)
 {
 	struct efa_hdr r = {.type = EFA_PKT_REFUSED, .send_id = EFA_ID_NONE, .recv_id = EFA_ID_NONE};
-	bool is_known = peer->flags & EFA_PEER_HS_RCVD || peer->is_self;
+	bool is_known = efa_peer_is_known(peer);
 	struct efa_pkt *pkt;
 
-	if (is_known && !efa_peer_has(peer, EFA_X_REFUSED) && !peer->is_self)
+	if (is_known && !efa_peer_has(peer, EFA_X_REFUSED))
 		return;
 	switch (h->type) {
 	case EFA_PKT_SHORT_RTR:

@@ -485,7 +485,7 @@ static int start_read_based(struct efa_tx *tx, uint64_t runt)
 bool efa_read_interop(const struct efa_ep *ep, const struct efa_peer *peer)
 {
 	bool ours = ep->domain->attr.vendor_part_id == 0xefa0;
-	uint32_t theirs = peer->is_self ? ep->domain->attr.vendor_part_id : peer->device_version;
+	uint32_t theirs = peer->flags & EFA_PEER_HS_RCVD ? peer->device_version : ep->domain->attr.vendor_part_id;
 
 	return ep->use_read && efa_peer_has(peer, EFA_X_RDMA_READ) && ours == (theirs == 0xefa0);
 }
@@ -509,7 +509,7 @@ static int start_msg(struct efa_tx *tx)
 		.len = tx->len,
 		.flags = tx->flags,
 		.tagged = tagged,
-		.peer_hs = peer->flags & EFA_PEER_HS_RCVD || peer->is_self,
+		.peer_hs = efa_peer_is_known(peer),
 		.eager_cap = efa_eager_cap(peer, tx, tx->flags & FI_DELIVERY_COMPLETE ? EFA_PKT_DC_EAGER_MSGRTM + tagged
 										      : EFA_PKT_EAGER_MSGRTM + tagged),
 		.max_medium = (uint64_t)prm->inter_max_medium_message_size,
@@ -680,7 +680,7 @@ void efa_tx_pump(struct efa_ep *ep)
 			begin_again(tx);
 			/* still not started: those behind it must not overtake it */
 			blocked = tx->in_pump && tx->type == 0;
-		} else if (tx->peer->flags & EFA_PEER_HS_RCVD || tx->peer->is_self) {
+		} else if (efa_peer_is_known(tx->peer)) {
 			send_data(tx);
 		}
 		if (end)
