@@ -594,6 +594,86 @@ static void efa_desc_closed(struct ct *c)
 }
 
 /*
+ * A quarter of a second after an operation has failed: was anything written to its memory, which is its owner's again?
+ */
+static void untouched(struct ct *c, struct ct_ep2 *e, struct ct_buf *b, const char *what)
+{
+	uint64_t until = ct_now_ms() + 250;
+
+	memset(b->mem, 0x5a, b->len);
+	while (ct_now_ms() < until) {
+		fi_cq_read(e->cq, NULL, 0);
+		ct_progress(c);
+	}
+	for (size_t i = 0; i < b->len; i++)
+		CHECK(b->mem[i] == 0x5a, "%s: byte %zu was written after it had failed", what, i);
+}
+
+/*
+ * Of two reads of an operation one is refused at once, while the bytes of the other are still on their way: of a long
+ * message whose sender has closed a region too early, and of fi_readmsg. It fails when nothing will be written to its
+ * memory any more, and the sender of the message hears of it.
+ */
+static void efa_read_half(struct ct *c)
+{
+	size_t half = 8 << 20;
+	struct fi_cq_err_entry err = {0};
+	struct fi_rma_iov far[2];
+	struct fi_msg_rma m = {.rma_iov = far, .rma_iov_count = 2, .iov_count = 1, .context = &c->ctx[2]};
+	struct ct_buf out[2], in;
+	struct fi_cq_tagged_entry t;
+	struct iovec iov[2];
+	void *desc[2];
+	struct ct_ep2 e;
+	bool yes = true;
+	fi_addr_t to;
+	ssize_t ret;
+
+	ct_open(c);
+	ct_ep2_open(c, &e);
+	RET(1, fi_av_insert(c->av, e.addr, 1, &to, 0, NULL));
+	OK(fi_setopt(&c->ep->fid, FI_OPT_ENDPOINT, FI_OPT_EFA_HOMOGENEOUS_PEERS, &yes, sizeof(yes)));
+	ct_buf(c, &in, 2 * half, 0, FI_RECV | FI_READ);
+	for (unsigned i = 0; i < 2; i++) {
+		ct_buf(c, &out[i], half, 0, FI_SEND | FI_REMOTE_READ);
+		iov[i] = (struct iovec){out[i].mem, half};
+		desc[i] = out[i].desc;
+		far[i] = (struct fi_rma_iov){out[i].base, half, out[i].key + i};
+	}
+	m.addr = to;
+	m.msg_iov = &(struct iovec){in.mem, 2 * half};
+	m.desc = &in.desc;
+	while (ct_again(c, fi_readmsg(c->ep, &m, FI_COMPLETION)))
+		;
+	while ((ret = fi_cq_read(c->txcq, &t, 1)) == -FI_EAGAIN)
+		fi_cq_read(e.cq, NULL, 0);
+	RET(-FI_EAVAIL, ret);
+	RET(1, fi_cq_readerr(c->txcq, &err, 0));
+	CHECK(err.op_context == &c->ctx[2], "another operation");
+	untouched(c, &e, &in, "a read");
+
+	while (ct_again(c, fi_sendv(c->ep, iov, desc, 2, to, &c->ctx[0])))
+		;
+	OK(fi_close(&out[1].mr->fid));
+	out[1].mr = NULL;
+	OK(fi_recv(e.ep, in.mem, 2 * half, in.desc, FI_ADDR_UNSPEC, &c->ctx[1]));
+	while ((ret = fi_cq_read(e.cq, &t, 1)) == -FI_EAGAIN)
+		ct_progress(c);
+	RET(-FI_EAVAIL, ret);
+	err = (struct fi_cq_err_entry){0};
+	RET(1, fi_cq_readerr(e.cq, &err, 0));
+	CHECK(err.op_context == &c->ctx[1], "another operation");
+	untouched(c, &e, &in, "a receive");
+	err = ct_comp_err(c, c->txcq, FI_SEND | FI_MSG);
+	CHECK(err.op_context == &c->ctx[0], "another operation");
+	ct_ep2_close(c, &e);
+	for (unsigned i = 0; i < 2; i++)
+		ct_buf_free(c, &out[i]);
+	ct_buf_free(c, &in);
+	ct_close(c);
+}
+
+/*
  * One try of efa_close_receiving. Return: false: all of the message came between two calls of this thread, as where the
  * adapter's thread runs and this one does not.
  */
@@ -676,6 +756,8 @@ const struct ct_test efa_tests[] = {
 	{"efa_no_qp", efa_no_qp, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL, NULL, "efa"},
 	{"efa_inject_gone", efa_inject_gone, ALL4, 0, CT_SOLO, NULL, NULL, "efa"},
 	{"efa_homogeneous", efa_homogeneous, ALL4, 0, CT_SOLO, NULL, NULL, "efa"},
+	{"efa_read_half", efa_read_half, ALL4, 0, CT_SOLO | CT_ANY_PATH, NULL,
+	 NET "FI_EFA_RUNT_SIZE=0 FI_EFA_INTER_MIN_READ_MESSAGE_SIZE=1000", "efa"},
 	{"efa_desc_closed", efa_desc_closed, ALL4, 0, CT_NO_ONE, NULL, NULL, "efa"},
 	{"efa_close_receiving", efa_close_receiving, ALL4, 0, CT_SOLO | CT_ANY_PATH, NULL, NONE, "efa"},
 	{"efa_options", efa_options, FI_MSG, 0, CT_SOLO, NULL, NULL, "efa"},

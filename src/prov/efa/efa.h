@@ -249,7 +249,8 @@ enum efa_tx_kind {
 };
 
 /* What a transfer still waits for before the user's completion, besides its own packets. */
-enum { EFA_WAIT_RECEIPT = 1, EFA_WAIT_EOR = 2, EFA_WAIT_RESPONSE = 4, EFA_WAIT_HANDSHAKE = 8, EFA_WAIT_CTS = 16 };
+enum { EFA_WAIT_RECEIPT = 1, EFA_WAIT_EOR = 2, EFA_WAIT_RESPONSE = 4, EFA_WAIT_HANDSHAKE = 8, EFA_WAIT_CTS = 16,
+       EFA_WAIT_READS = 32 /* it has failed, and is told so when its other RDMA reads have ended */ };
 
 struct efa_tx {
 	LIST_ENTRY(efa_tx) peer_link;    /* peer->txs */
@@ -275,6 +276,8 @@ struct efa_tx {
 	uint64_t need;                   /* acked bytes without which it is not complete */
 	uint64_t window;                 /* bytes the peer granted and we have not sent */
 	uint64_t runt_len;
+	int fail_err;                    /* EFA_WAIT_READS: efa_tx_fail()'s */
+	unsigned fail_code;
 	struct iovec iov[4];
 	void *desc[4];
 	struct efa_rma_iov rma_iov[EFA_IOV_MAX];
@@ -318,6 +321,8 @@ struct efa_rx {
 	uint8_t read_iov_cnt;
 	struct efa_rma_iov read_iov[EFA_IOV_MAX];
 	uint64_t read_left;              /* RDMA read bytes not yet arrived */
+	int fail_err;                    /* not 0: it has failed, and is told so when its other reads have ended */
+	unsigned fail_code;
 	uint32_t credit;                 /* LONGCTS: packets the sender asked for */
 	uint64_t last_ns;                /* when anything of it last arrived or was asked for */
 	struct efanic_mr *tmp_mr[4];

@@ -78,14 +78,17 @@ static void on_nack(struct efa_peer *peer, const struct efa_hdr *h, const struct
 		efa_tx_on_nack(tx, h);
 }
 
-/* Sent to peers that announced EFA_X_REFUSED only: a request of ours named memory that it may not touch. */
+/*
+ * Sent to peers that announced EFA_X_REFUSED only: a request of ours named memory that it may not touch. What has not
+ * been sent, or is the adapter's to do (type 0), no peer has been asked for.
+ */
 static void on_refused(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off)
 {
 	struct efa_tx *tx = h->send_id != EFA_ID_NONE ? tx_of(peer, h->send_id) : NULL;
 	struct efa_rx *rx = h->recv_id != EFA_ID_NONE ? rx_of(peer, h->recv_id) : NULL;
 
 	(void)data, (void)payload_off;
-	if (tx && tx->kind != EFA_TX_READRSP)
+	if (tx && tx->kind != EFA_TX_READRSP && tx->type)
 		efa_tx_fail(tx, efa_errno(EFANIC_REMOTE_BAD_ADDRESS), EFANIC_REMOTE_BAD_ADDRESS);
 	else if (rx && rx->kind == EFA_RX_READ)
 		efa_rx_fail(rx, efa_errno(EFANIC_REMOTE_BAD_ADDRESS), EFANIC_REMOTE_BAD_ADDRESS);

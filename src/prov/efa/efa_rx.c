@@ -97,14 +97,40 @@ static struct kit_rx_result result_of(const struct efa_rx *rx)
 	};
 }
 
-/* Its peer waits to hear that we have read it all. Where the peer is the reason, it cannot be told. */
-static void write_failed(struct efa_rx *rx, int err, unsigned prov_errno)
+/*
+ * Its peer waits to hear that we have read it all, or for our grants, or for a receipt. Where the peer is the reason,
+ * it cannot be told.
+ */
+static void sender_tell(struct efa_rx *rx, unsigned prov_errno)
 {
+	bool is_memory = prov_errno == EFANIC_REMOTE_BAD_ADDRESS || prov_errno == EFANIC_LOCAL_INVALID_LKEY ||
+			 prov_errno == EFA_ERR_RDMA_READ_POST || prov_errno == EFA_ERR_NOMEM; /* of either side */
+	bool is_waiting = efa_pkt_tab[rx->type].props & (EFA_P_DC | EFA_P_READ_IOV | EFA_P_LONGCTS);
 	struct efa_hdr h = {.type = rx->type, .send_id = rx->send_id};
 
-	efa_ep_event(rx->ep, err, (int)prov_errno, "a write of a peer could not be finished");
-	if (prov_errno == EFANIC_REMOTE_BAD_ADDRESS || prov_errno == EFANIC_LOCAL_INVALID_LKEY) /* of either side */
+	if (is_memory && is_waiting && !(rx->peer->flags & EFA_PEER_REMOVED))
 		efa_refuse_send(rx->peer, &h);
+}
+
+static void write_failed(struct efa_rx *rx, int err, unsigned prov_errno)
+{
+	efa_ep_event(rx->ep, err, (int)prov_errno, "a write of a peer could not be finished");
+	sender_tell(rx, prov_errno);
+}
+
+/*
+ * RDMA reads of it are on their way, and who answers them writes to the receive, which is its owner's again once he
+ * hears of a failure.
+ */
+static bool fail_later(struct efa_rx *rx, int err, unsigned prov_errno)
+{
+	if (!rx->wrs)
+		return false;
+	if (!rx->fail_err) {
+		rx->fail_err = err;
+		rx->fail_code = prov_errno;
+	}
+	return true;
 }
 
 void efa_rx_fail(struct efa_rx *rx, int err, unsigned prov_errno)
@@ -117,6 +143,10 @@ void efa_rx_fail(struct efa_rx *rx, int err, unsigned prov_errno)
 	rx->failed = true;
 	if (rx->kind == EFA_RX_MSG && !rx->matched)
 		return; /* told to the receive that will match it */
+	if (fail_later(rx, err, prov_errno))
+		return;
+	if (rx->kind == EFA_RX_MSG)
+		sender_tell(rx, prov_errno);
 	if (rx->kind == EFA_RX_MSG)
 		kit_rx_fail(rx->krx, &res, err, (int)prov_errno, 0, text,
 			    efa_err_data(rx->ep, rx->peer, prov_errno, text, sizeof(text)));
@@ -260,7 +290,7 @@ static void complete(struct efa_rx *rx)
 
 void efa_rx_check(struct efa_rx *rx)
 {
-	if (rx->ended)
+	if (rx->ended || rx->fail_err)
 		return;
 	if (rx->got >= rx->len && !rx->read_left) {
 		complete(rx);
@@ -274,105 +304,6 @@ void efa_rx_check(struct efa_rx *rx)
 	if (!(efa_pkt_tab[rx->type].props & EFA_P_READ_IOV) && !(efa_pkt_tab[rx->type].props & EFA_P_MULTI) &&
 	    rx->send_id_known && rx->got >= rx->granted && send_cts(rx))
 		efa_rx_fail(rx, FI_ENOMEM, EFA_ERR_NOMEM);
-}
-
-/* --- long read: the receiver fetches --------------------------------------------------------------------------- */
-
-static struct efanic_mr *dest_mr(struct efa_rx *rx, unsigned i, const struct iovec *iov, void *desc)
-{
-	struct efanic_mr_attr attr = {iov->iov_base, iov->iov_len, EFANIC_ACCESS_LOCAL_WRITE};
-	struct efa_mr *mr = rx->kind == EFA_RX_WRITE ? efa_rma_region(rx->ep, &rx->at[i], FI_REMOTE_WRITE) : desc;
-
-	if (mr || rx->kind == EFA_RX_WRITE)
-		return mr ? mr->dev : NULL;
-	if (!rx->tmp_mr[i] && efanic_mr_reg(rx->ep->domain->nic, &attr, &rx->tmp_mr[i]))
-		return NULL;
-	return rx->tmp_mr[i];
-}
-
-static int post_read(struct efa_rx *rx, void *dst, uint32_t lkey, uint64_t raddr, uint64_t rkey, uint32_t len)
-{
-	struct efa_pkt *pkt = efa_pkt_get(rx->ep, rx->peer, false);
-
-	if (!pkt)
-		return -FI_ENOMEM;
-	pkt->type = EFA_WR_READ;
-	pkt->opcode = EFANIC_OP_READ;
-	pkt->rx = rx;
-	pkt->raddr = raddr;
-	pkt->rkey = (uint32_t)rkey;
-	pkt->payload_len = len;
-	pkt->sge[0] = (struct efanic_sge){dst, len, lkey};
-	pkt->sge_cnt = 1;
-	rx->wrs++;
-	efa_pkt_post_or_queue(pkt);
-	return 0;
-}
-
-/* Reads [@off, @end) of the message: both sides are lists, each work request stays inside one piece of each. */
-static int post_range(struct efa_rx *rx, const struct iovec *iov, unsigned cnt, void **desc, uint64_t off, uint64_t end)
-{
-	const struct efa_domain *d = rx->ep->domain;
-	uint64_t max = MIN((uint64_t)d->params.inter_read_segment_size, d->attr.max_rdma_size);
-	uint64_t di = 0, si = 0, doff = off, soff = off;
-
-	while (di < cnt && doff >= iov[di].iov_len)
-		doff -= iov[di++].iov_len;
-	while (si < rx->read_iov_cnt && soff >= rx->read_iov[si].len)
-		soff -= rx->read_iov[si++].len;
-	while (off < end && di < cnt && si < rx->read_iov_cnt) {
-		uint64_t len = MIN(MIN(iov[di].iov_len - doff, rx->read_iov[si].len - soff), MIN(end - off, max));
-		struct efanic_mr *mr = dest_mr(rx, (unsigned)di, &iov[di], desc ? desc[di] : NULL);
-		int ret = mr ? post_read(rx, (char *)iov[di].iov_base + doff, efanic_mr_lkey(mr),
-					 rx->read_iov[si].addr + soff, rx->read_iov[si].key, (uint32_t)len)
-			     : -EFA_ENOMR;
-
-		if (ret)
-			return ret;
-		rx->read_left += len;
-		off += len;
-		doff += len;
-		soff += len;
-		if (doff == iov[di].iov_len)
-			doff = 0, di++;
-		if (soff == rx->read_iov[si].len)
-			soff = 0, si++;
-	}
-	return off < end ? -FI_EINVAL : 0;
-}
-
-int efa_rx_post_reads(struct efa_rx *rx)
-{
-	bool msg = rx->kind == EFA_RX_MSG;
-	uint64_t stop = msg ? MIN(rx->len, rx->krx->len) : rx->len;
-	int ret = 0;
-
-	rx->reading = true;
-	rx->ep->domain->reads_in_flight++;
-	if (stop > rx->runt_len)
-		ret = post_range(rx, msg ? rx->krx->iov : rx->iov, msg ? rx->krx->iov_cnt : rx->iov_cnt,
-				 msg ? rx->krx->desc : NULL, rx->runt_len, stop);
-	if (!ret)
-		rx->got += rx->len - rx->runt_len; /* what is not fetched does not fit and is not wanted */
-	return ret;
-}
-
-void efa_rx_wr_done(struct efa_rx *rx, struct efa_pkt *pkt, unsigned status)
-{
-	rx->wrs--;
-	if (rx->ended) {
-		if (!rx->wrs)
-			efa_rx_put(rx);
-		return;
-	}
-	if (status != EFANIC_OK) {
-		unsigned code = efa_prov_errno(rx->peer, status);
-
-		efa_rx_fail(rx, efa_errno(code), code);
-		return;
-	}
-	rx->read_left -= pkt->payload_len;
-	efa_rx_check(rx);
 }
 
 /* --- requests: matched at once, or kept ------------------------------------------------------------------------- */

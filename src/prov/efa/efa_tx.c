@@ -146,6 +146,22 @@ void efa_tx_owned_done(struct efa_tx *tx)
 	efa_tx_check_done(tx);
 }
 
+/*
+ * RDMA reads of it are on their way, and who answers them writes to the program's memory, which is the program's again
+ * once it hears of a failure.
+ */
+static bool fail_later(struct efa_tx *tx, int err, unsigned prov_errno)
+{
+	if (likely(tx->kind != EFA_TX_READ || tx->type || !tx->wrs || tx->reported))
+		return false;
+	if (!(tx->wait & EFA_WAIT_READS)) {
+		tx->fail_err = err;
+		tx->fail_code = prov_errno;
+	}
+	tx->wait |= EFA_WAIT_READS;
+	return true;
+}
+
 void efa_tx_fail(struct efa_tx *tx, int err, unsigned prov_errno)
 {
 	struct efa_ep *ep = tx->ep;
@@ -157,6 +173,8 @@ void efa_tx_fail(struct efa_tx *tx, int err, unsigned prov_errno)
 		.prov_errno = (int)prov_errno,
 	};
 
+	if (fail_later(tx, err, prov_errno))
+		return;
 	leave_pump(tx);
 	if (tx->parked) {
 		STAILQ_REMOVE(&tx->peer->parked, tx, efa_tx, park_link);
@@ -693,6 +711,10 @@ void efa_tx_pump(struct efa_ep *ep)
 void efa_tx_pkt_done(struct efa_tx *tx, struct efa_pkt *pkt, unsigned status)
 {
 	tx->wrs--;
+	if (unlikely(tx->wait & EFA_WAIT_READS)) {
+		efa_tx_fail(tx, tx->fail_err, tx->fail_code);
+		return;
+	}
 	if (unlikely(status != EFANIC_OK)) {
 		unsigned code = efa_prov_errno(tx->peer, status);
 
