@@ -3,6 +3,7 @@
 #include <rdma/fi_trigger.h>
 
 #include "cxi_fix.h"
+#include "nic/cassini/cassini_int.h"
 #include "prov/cxi/cxi_rxc.h"
 
 #define WAIT_NS	   (unit_slow() * 10 * NS_PER_SEC)
@@ -377,6 +378,93 @@ static void set__leaves_failures(void **state)
 	world_close(&w);
 }
 
+/* --- endpoints that differ from their domain ------------------------------------------------------ */
+
+/* The profile that a triggered command, the only one, waits to go out with. */
+static struct cassini_cp profile(const struct cxi_fix *f)
+{
+	struct cxi_domain *d = cxi_fix_domain(f);
+	struct cassini_cp cp = {0};
+	struct cassini_cmdq *q;
+
+	lock_acquire(&d->kit.lock);
+	LIST_FOREACH(q, &d->lni->cmdqs, all)
+		if (!LIST_EMPTY(&q->trigs))
+			cp = *q->cp;
+	lock_release(&d->kit.lock);
+	return cp;
+}
+
+/* Another endpoint of the world's domain, with a key, a class, or both of its own. */
+static void other_open(struct world *w, struct cxi_fix_ep *e, uint16_t vni, uint32_t tclass)
+{
+	struct fi_info *own = fi_dupinfo(w->f.info);
+	struct cxi_fix f = w->f;
+	struct cxi_key key = {.svc_id = 1, .vni = vni};
+
+	assert_non_null(own);
+	own->tx_attr->tclass = tclass;
+	if (vni) {
+		own->ep_attr->auth_key = memcpy(malloc(sizeof(key)), &key, sizeof(key));
+		own->ep_attr->auth_key_size = sizeof(key);
+	}
+	f.info = own;
+	cxi_fix_ep_open(e, &f);
+	fi_freeinfo(own);
+}
+
+/* Deferred work of @e, to itself, waits under such a profile, goes when it is time, and arrives. */
+static void goes_out(struct world *w, struct cxi_fix_ep *e, uint64_t nr, uint16_t vni, enum cassini_tc tc)
+{
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+
+	assert_int_equal(fi_recv(e->ep, g_in, sizeof(g_in), NULL, FI_ADDR_UNSPEC, NULL), 0);
+	send_later(w, e->ep, nr, 0);
+	assert_int_equal(profile(&w->f).vni, vni);
+	assert_int_equal(profile(&w->f).tc, tc);
+	assert_int_equal(fi_cntr_add(w->trig, 1), 0);
+	cxi_fix_wait(e, 1);
+	while (fi_cntr_read(w->done) != nr)
+		assert_true(clk_now_ns(NULL) < until);
+	assert_int_equal(waiting(&w->f), 0);
+}
+
+/* Each in the VNI and the class of its endpoint, the domain's own before and after. */
+static void profile__of_the_endpoint(void **state)
+{
+	static const struct {
+		uint16_t vni;
+		uint32_t tclass;
+		enum cassini_tc tc;
+	} row[] = {
+		{11, 0, CASSINI_TC_BEST_EFFORT},
+		{0, FI_TC_LOW_LATENCY, CASSINI_TC_LOW_LATENCY},
+		{12, FI_TC_DEDICATED_ACCESS, CASSINI_TC_DEDICATED_ACCESS},
+	};
+	struct cxi_fix_ep other[ARRAY_SIZE(row)];
+	uint64_t nr = 0;
+	uint16_t own;
+	struct world w;
+
+	(void)state;
+	world_open(&w);
+	own = cxi_fix_domain(&w.f)->key.vni;
+	goes_out(&w, &w.e, ++nr, own, CASSINI_TC_BEST_EFFORT);
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++) {
+		other_open(&w, &other[i], row[i].vni, row[i].tclass);
+		goes_out(&w, &other[i], ++nr, row[i].vni ? row[i].vni : own, row[i].tc);
+	}
+	send_later(&w, other[0].ep, NEVER, 0);
+	close_quickly(&other[0].ep->fid); /* takes it out of whichever queue it waits in */
+	assert_int_equal(waiting(&w.f), 0);
+	assert_int_equal(fi_close(&other[0].cq->fid), 0);
+	assert_int_equal(fi_close(&other[0].av->fid), 0);
+	for (size_t i = 1; i < ARRAY_SIZE(row); i++)
+		cxi_fix_ep_close(&other[i]);
+	goes_out(&w, &w.e, ++nr, own, CASSINI_TC_BEST_EFFORT);
+	world_close(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -387,6 +475,7 @@ int main(void)
 		cmocka_unit_test(close__of_the_completion_counter),
 		cmocka_unit_test(recv__counts_once),
 		cmocka_unit_test(set__leaves_failures),
+		cmocka_unit_test(profile__of_the_endpoint),
 	};
 
 	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);

@@ -113,7 +113,7 @@ struct cxi_domain {
 	struct cxi_mr **mr_tab;         /* cxi_mr.c: client keys in use, or provider keys by address; hash */
 	uint32_t mr_cnt, mr_mask;
 	uint64_t *prov_ids;             /* cxi_mr.c: bitmap of provider key ids */
-	struct cxi_dwq *dwq;            /* cxi_trig.c: deferred work; NULL until used */
+	LIST_HEAD(, cxi_dwq) dwqs;      /* cxi_trig.c: deferred work, by VNI and class; none until used */
 	struct cxi_fc_stats stats;
 	bool alt_read;                  /* FI_CXI_RDZV_PROTO */
 	bool has_eps, has_mrs;          /* since when some options cannot be set any more */
@@ -128,6 +128,8 @@ void cxi_domain_waits(struct cxi_domain *d);
 enum cxi_match_mode cxi_match_mode(const struct cxi_domain *d);
 /** cxi_tc() - Traffic class of the adapter for FI_TC_*. */
 enum cassini_tc cxi_tc(uint32_t tclass);
+/** cxi_cp_open() - A profile of @tclass, or best effort where the service has none. 0; -FI_EACCES; -FI_ENOSPC. */
+int cxi_cp_open(struct cxi_domain *d, uint16_t vni, uint32_t tclass, struct cassini_cp **out);
 
 /* --- address vector (cxi_av.c) ------------------------------------------------------------------- */
 struct cxi_av {
@@ -455,7 +457,6 @@ int cxi_post(struct cxi_tx *tx);
 
 /* When a command is to run: at once (trig NULL), or when a counter says so, as deferred work. */
 struct cxi_work {
-	struct cassini_cmdq *cmdq;
 	struct cassini_ct *trig;
 	uint64_t threshold;
 	struct cassini_ct *done;         /* counts its end, or NULL */
@@ -717,6 +718,8 @@ int cxi_query_atomic(struct fid_domain *domain, enum fi_datatype type, enum fi_o
 struct fi_deferred_work;
 int cxi_queue_work(struct cxi_domain *d, struct fi_deferred_work *work);
 int cxi_flush_work(struct cxi_domain *d);
+/** cxi_dwq_get() - The queue whose triggered commands leave in @vni and @tclass. 0; -FI_EACCES; -FI_ENOSPC ... */
+int cxi_dwq_get(struct cxi_domain *d, uint16_t vni, uint32_t tclass, struct cassini_cmdq **out);
 void cxi_dwq_close(struct cxi_domain *d);
 
 /* --- errors (cxi_err.c), extensions (cxi_ext.c) -------------------------------------------------- */

@@ -22,7 +22,7 @@ struct cassini_dom *cxi_portal_dom(const struct cxi_portal *p, uint16_t vni)
 
 /* --- profiles --- */
 
-static int cp_open(struct cxi_domain *d, uint16_t vni, uint32_t tclass, struct cassini_cp **out)
+int cxi_cp_open(struct cxi_domain *d, uint16_t vni, uint32_t tclass, struct cassini_cp **out)
 {
 	int ret = cassini_cp_open(d->lni, vni, cxi_tc(tclass), CASSINI_TC_TYPE_DEFAULT, out);
 
@@ -40,7 +40,7 @@ int cxi_cps_add(struct cxi_cps *c, const struct cxi_portal *p, uint32_t tclass)
 			k++;
 		if (k < c->cnt)
 			continue;
-		ret = k < (int)CASSINI_LCID_MAX ? cp_open(p->domain, vni, tclass, &c->cp[k]) : -FI_ENOSPC;
+		ret = k < (int)CASSINI_LCID_MAX ? cxi_cp_open(p->domain, vni, tclass, &c->cp[k]) : -FI_ENOSPC;
 		if (ret)
 			return ret;
 		c->vni[k] = vni;

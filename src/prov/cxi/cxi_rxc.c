@@ -60,12 +60,7 @@ static int adapter_open(struct cxi_rxc *r, uint32_t slots)
 	struct cassini_cmdq_attr cmdq = {.depth = (uint32_t)r->domain->params.sw_rx_tx_init_max + CMDQ_SPARE};
 	int ret = cassini_eq_open(r->domain->lni, slots, 4, &r->eq);
 
-	ret = ret ? ret
-		  : cassini_cp_open(r->domain->lni, r->ep->keys[0].vni, cxi_tc(r->tclass), CASSINI_TC_TYPE_DEFAULT,
-				    &r->cp);
-	if (ret == -FI_EACCES)
-		ret = cassini_cp_open(r->domain->lni, r->ep->keys[0].vni, CASSINI_TC_BEST_EFFORT,
-				      CASSINI_TC_TYPE_DEFAULT, &r->cp);
+	ret = ret ? ret : cxi_cp_open(r->domain, r->ep->keys[0].vni, r->tclass, &r->cp);
 	cmdq.cp = r->cp;
 	ret = ret ? ret : cassini_cmdq_open(r->domain->lni, &cmdq, &r->cmdq);
 	ret = ret ? ret : cassini_pte_open(r->domain->lni, r->eq, &opts, &r->pte_req, &r->pte);

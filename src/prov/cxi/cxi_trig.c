@@ -15,9 +15,16 @@
 #define FLAGS  (FI_MORE | FI_COMPLETION | LEVELS | FI_CXI_CNTR_WB | FI_REMOTE_CQ_DATA)
 #define DEPTH  1024u
 
+/*
+ * A queue of deferred work has one communication profile, since what it fires comes in an order that nobody knows when
+ * it is posted. So there is one for each VNI and class that deferred work went out with, until the domain closes.
+ */
 struct cxi_dwq {
+	LIST_ENTRY(cxi_dwq) link;        /* domain->dwqs */
 	struct cassini_cp *cp;
 	struct cassini_cmdq *cmdq;
+	uint32_t tclass;
+	uint16_t vni;
 };
 
 static struct cassini_ct *ct_of(struct fid_cntr *fid)
@@ -25,40 +32,58 @@ static struct cassini_ct *ct_of(struct fid_cntr *fid)
 	return fid ? container_of(fid, struct cxi_cntr, kit.fid)->ct : NULL;
 }
 
-static int dwq_open(struct cxi_domain *d)
+static void dwq_close(struct cxi_dwq *q)
+{
+	cassini_cmdq_close(q->cmdq);
+	if (q->cp)
+		cassini_cp_close(q->cp);
+	mem_free(q);
+}
+
+static int dwq_open(struct cxi_domain *d, uint16_t vni, uint32_t tclass, struct cxi_dwq **out)
 {
 	struct cassini_cmdq_attr attr = {.depth = DEPTH, .has_trig = true};
-	struct cxi_dwq *q;
+	struct cxi_dwq *q = mem_alloc(sizeof(*q));
 	int ret;
 
-	if (d->dwq)
-		return 0;
-	q = mem_alloc(sizeof(*q));
 	if (!q)
 		return -FI_ENOMEM;
-	ret = cassini_cp_open(d->lni, d->key.vni, cxi_tc(d->tclass), CASSINI_TC_TYPE_DEFAULT, &q->cp);
-	if (ret == -FI_EACCES)
-		ret = cassini_cp_open(d->lni, d->key.vni, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, &q->cp);
+	q->vni = vni;
+	q->tclass = tclass;
+	ret = cxi_cp_open(d, vni, tclass, &q->cp);
 	attr.cp = q->cp;
 	ret = ret ? ret : cassini_cmdq_open(d->lni, &attr, &q->cmdq);
 	if (ret) {
-		if (q->cp)
-			cassini_cp_close(q->cp);
-		mem_free(q);
+		dwq_close(q);
 		return ret;
 	}
-	d->dwq = q;
+	LIST_INSERT_HEAD(&d->dwqs, q, link);
+	*out = q;
 	return 0;
+}
+
+int cxi_dwq_get(struct cxi_domain *d, uint16_t vni, uint32_t tclass, struct cassini_cmdq **out)
+{
+	struct cxi_dwq *q;
+	int ret = 0;
+
+	LIST_FOREACH(q, &d->dwqs, link)
+		if (q->vni == vni && q->tclass == tclass)
+			break;
+	ret = q ? 0 : dwq_open(d, vni, tclass, &q);
+	if (!ret)
+		*out = q->cmdq;
+	return ret;
 }
 
 void cxi_dwq_close(struct cxi_domain *d)
 {
-	if (!d->dwq)
-		return;
-	cassini_cmdq_close(d->dwq->cmdq);
-	cassini_cp_close(d->dwq->cp);
-	mem_free(d->dwq);
-	d->dwq = NULL;
+	struct cxi_dwq *q;
+
+	while ((q = LIST_FIRST(&d->dwqs))) {
+		LIST_REMOVE(q, link);
+		dwq_close(q);
+	}
 }
 
 /* --- one operation each -------------------------------------------------------------------------- */
@@ -135,13 +160,18 @@ static ssize_t queue_atomic(struct cxi_domain *d, struct fid_ep *fid, const stru
 static int queue_cntr(struct cxi_domain *d, const struct fi_op_cntr *op, bool add, const struct fi_deferred_work *work)
 {
 	struct cassini_ct_cmd cmd = {.op = add ? CASSINI_CT_INC : CASSINI_CT_SET, .value = op->value};
+	struct cassini_cmdq *q;
+	int ret;
 
 	/* the real provider wants no counter that tells of a counter */
 	if (work->completion_cntr || !op->cntr || container_of(op->cntr, struct kit_cntr, fid)->domain != &d->kit ||
 	    op->value > CASSINI_CT_SUCCESS_MAX)
 		return -FI_EINVAL;
+	ret = cxi_dwq_get(d, d->key.vni, d->tclass, &q); /* it goes nowhere: any queue will do */
+	if (ret)
+		return ret;
 	cmd.ct = ct_of(op->cntr);
-	return cassini_trig_ct(d->dwq->cmdq, ct_of(work->triggering_cntr), work->threshold, &cmd);
+	return cassini_trig_ct(q, ct_of(work->triggering_cntr), work->threshold, &cmd);
 }
 
 /* A receive cannot wait for a counter: it is posted now. */
@@ -212,17 +242,12 @@ static ssize_t work_queue(struct cxi_domain *d, const struct fi_deferred_work *w
 int cxi_queue_work(struct cxi_domain *d, struct fi_deferred_work *work)
 {
 	struct cxi_work w;
-	int ret;
 
 	if (!work || !work->triggering_cntr || !work->op.msg ||
 	    container_of(work->triggering_cntr, struct kit_cntr, fid)->domain != &d->kit ||
 	    (work->completion_cntr && container_of(work->completion_cntr, struct kit_cntr, fid)->domain != &d->kit))
 		return -FI_EINVAL;
-	ret = dwq_open(d);
-	if (ret)
-		return ret;
 	w = (struct cxi_work){
-		.cmdq = d->dwq->cmdq,
 		.trig = ct_of(work->triggering_cntr),
 		.threshold = work->threshold,
 		.done = ct_of(work->completion_cntr),
@@ -287,9 +312,11 @@ static bool is_of(void *ctx, uint64_t user_ptr)
 
 void cxi_dwq_forget(const struct cxi_ep *ep)
 {
-	struct cxi_dwq *q = ep->domain->dwq;
+	struct cxi_dwq *q;
 
-	if (q && ep->txc)
+	if (!ep->txc)
+		return;
+	LIST_FOREACH(q, &ep->domain->dwqs, link)
 		cassini_trig_cancel(q->cmdq, is_of, forget, (void *)(uintptr_t)ep);
 }
 

@@ -165,8 +165,14 @@ int cxi_post(struct cxi_tx *tx)
 
 int cxi_tx_start(struct cxi_tx *tx, const struct cxi_work *work)
 {
+	struct cassini_cmdq *q;
+	int ret;
+
 	if (likely(!work || !work->trig))
 		return cxi_post(tx);
+	ret = cxi_dwq_get(tx->txc->domain, cassini_dom_vni(tx->cmd.dom), tx->txc->tclass, &q);
+	if (ret)
+		return ret;
 	/* Its end is told by the counter alone, unless a completion was asked for. */
 	tx->wants_cqe = tx->wants_cqe && (tx->flags & FI_COMPLETION);
 	tx->has_cntr = false;
@@ -177,7 +183,7 @@ int cxi_tx_start(struct cxi_tx *tx, const struct cxi_work *work)
 	tx->cmd.ct = tx->done ? NULL : work->done;
 	tx->cmd.user_ptr = (uintptr_t)&tx->req;
 	tx->cmd.eq = tx->txc->eq;
-	return cassini_post_trig(work->cmdq, work->trig, work->threshold, &tx->cmd);
+	return cassini_post_trig(q, work->trig, work->threshold, &tx->cmd);
 }
 
 /* --- the context --- */
