@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/guard.h"
+#include "nic/cassini/cassini_int.h"
 
 /* --- what goes wrong --- */
 
@@ -239,6 +240,75 @@ static void close__everything_ends_once(void **state)
 	on_all_paths(close_body);
 }
 
+/* Who sends gives its memory back: to a Get that comes later, and there is one, nothing is there any more. */
+static void forgotten(uint32_t eager, unsigned i, bool is_taken)
+{
+	const uint32_t len = 300000;
+	struct cassini_event ev;
+
+	rput(len, eager, i);
+	if (is_taken)
+		expect(g_w.a.eq, CASSINI_EV_ACK, CASSINI_RC_OK);
+	cassini_eq_forget(g_w.a.lni, g_w.a.eq);
+	assert_true(mt_unexp_find(&g_w.a.dom->rdzv, CASSINI_MATCH_ID(PID, cassini_info(g_w.b.nic)->nic), GET_BITS + i,
+				  0) == NULL);
+	ev = expect(g_w.b.teq, CASSINI_EV_PUT, CASSINI_RC_OK);
+	assert_true(ev.rendezvous && !ev.get_issued);
+	msg_append(&g_w.b, CASSINI_PRIORITY, CASSINI_LE_USE_ONCE, g_w.b.mem, 1u << 20, 8);
+	assert_true(expect(g_w.b.teq, CASSINI_EV_PUT_OVERFLOW, CASSINI_RC_OK).get_issued);
+	assert_int_equal(expect(g_w.b.teq, CASSINI_EV_REPLY, CASSINI_RC_NO_TRANSLATION).user_ptr, 8);
+	settle();
+	for (uint32_t k = ev.mlength; k < len; k++)
+		assert_int_equal(g_w.b.mem[k], 0);
+	none(g_w.a.teq);
+	none(g_w.a.eq);
+	UNTIL(!slab_used(&g_w.a.dom->ops));
+}
+
+static void forgotten_body(void)
+{
+	uint8_t *over = g_w.b.mem + (2u << 20);
+
+	msg_append(&g_w.b, CASSINI_OVERFLOW, CASSINI_LE_MANAGE_LOCAL, over, 1u << 20, 7);
+	for (unsigned i = 0; i < 4; i++) {
+		forgotten(i & 1 ? 2048 : 0, i, i & 2);
+		/* what that one was called may be the next one's name */
+		rput(100000, 2048, i);
+		expect(g_w.a.eq, CASSINI_EV_ACK, CASSINI_RC_OK);
+		expect(g_w.b.teq, CASSINI_EV_PUT, CASSINI_RC_OK);
+		msg_append(&g_w.b, CASSINI_PRIORITY, CASSINI_LE_USE_ONCE, g_w.b.mem, 1u << 20, 9);
+		expect(g_w.b.teq, CASSINI_EV_PUT_OVERFLOW, CASSINI_RC_OK);
+		expect(g_w.b.teq, CASSINI_EV_REPLY, CASSINI_RC_OK);
+		expect(g_w.a.teq, CASSINI_EV_GET, CASSINI_RC_OK);
+	}
+}
+
+static void forget__a_rendezvous_is_not_fetched(void **state)
+{
+	on_all_paths(forgotten_body);
+}
+
+/* A Put that its target fetches: the region goes with whoever would hear of its end. */
+static void forgotten_put_body(void)
+{
+	struct cassini_cmd put = cmd_of(&g_w.a, CASSINI_OP_PUT, REGION, g_w.a.mem, 1u << 20);
+	uint32_t used = slab_used(&g_w.a.dom->ops);
+
+	post(&g_w.a, &put);
+	assert_int_equal(slab_used(&g_w.a.dom->ops), used + 1);
+	cassini_eq_forget(g_w.a.lni, g_w.a.eq);
+	fill(g_w.a.mem, 1u << 20, 77);
+	settle();
+	UNTIL(!slab_used(&g_w.a.dom->ops));
+	none(g_w.a.eq);
+	assert_true(memcmp(g_w.b.mem, g_w.a.mem, 1u << 20) != 0);
+}
+
+static void forget__a_put_is_not_fetched(void **state)
+{
+	on_all_paths(forgotten_put_body);
+}
+
 /* --- all together --- */
 
 #define SOAK_OPS  400
@@ -330,6 +400,8 @@ int main(void)
 		cmocka_unit_test(death__replaced_at_once),
 		cmocka_unit_test(death__of_one_who_owed_nothing),
 		cmocka_unit_test(close__everything_ends_once),
+		cmocka_unit_test(forget__a_rendezvous_is_not_fetched),
+		cmocka_unit_test(forget__a_put_is_not_fetched),
 		cmocka_unit_test(soak__each_command_ends_once),
 	};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // What closes while something of its is under way, and whatever it shared lives on: an endpoint of a shared transmit
-// context, an alias.
+// context, a context of a scalable endpoint, an alias.
 #include "cxi_fix.h"
 #include "prov/cxi/cxi_ep_int.h"
 
@@ -145,6 +145,58 @@ static void shared_close__before_it_is_fetched(void **state)
 	live_on(&w);
 }
 
+/* A context of a scalable endpoint, whose portal lives on: the memory is the program's again when it has closed. */
+static void context_close__before_it_is_fetched(void **state)
+{
+	static uint8_t out[200000], in[sizeof(out)];
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+	struct fi_info *h = fi_allocinfo();
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry err = {0};
+	struct cxi_fix_ep e, to;
+	struct cxi_fix f, far;
+	size_t len = sizeof(struct cxi_addr);
+	struct cxi_addr addr;
+	struct fid_ep *tx;
+
+	(void)state;
+	assert_non_null(h);
+	h->ep_attr->tx_ctx_cnt = h->ep_attr->rx_ctx_cnt = 2;
+	cxi_fix_open_info(&f, cxi_fix_info(FI_VERSION(1, 17), h));
+	cxi_fix_open(&far);
+	cxi_fix_ep_open(&to, &far);
+	assert_int_equal(fi_getname(&to.ep->fid, &addr, &len), 0);
+	assert_int_equal(fi_av_open(f.domain, &(struct fi_av_attr){0}, &e.av, NULL), 0);
+	assert_int_equal(fi_cq_open(f.domain, &(struct fi_cq_attr){.format = FI_CQ_FORMAT_TAGGED}, &e.cq, NULL), 0);
+	assert_int_equal(fi_scalable_ep(f.domain, f.info, &e.ep, NULL), 0);
+	assert_int_equal(fi_scalable_ep_bind(e.ep, &e.av->fid, 0), 0);
+	assert_int_equal(fi_tx_context(e.ep, 0, NULL, &tx, NULL), 0);
+	assert_int_equal(fi_ep_bind(tx, &e.cq->fid, FI_TRANSMIT), 0);
+	assert_int_equal(fi_enable(tx), 0);
+	assert_int_equal(fi_av_insert(e.av, &addr, 1, NULL, 0, NULL), 1);
+	memset(out, 0x11, sizeof(out));
+	assert_int_equal(fi_send(tx, out, sizeof(out), NULL, 0, NULL), 0);
+	while (cxi_unexp_list(cxi_ep_of(to.ep), NULL, NULL, 0) != 1) {
+		assert_int_equal(fi_cq_read(to.cq, &entry, 1), -FI_EAGAIN);
+		assert_true(clk_now_ns(NULL) < until);
+	}
+	assert_int_equal(fi_close(&tx->fid), 0);
+	memset(out, 0x77, sizeof(out));
+	assert_int_equal(fi_recv(to.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, NULL), 0);
+	for (until = clk_now_ns(NULL) + WAIT_NS; fi_cq_readerr(to.cq, &err, 0) != 1;) {
+		fi_cq_read(to.cq, NULL, 0);
+		fi_cq_read(e.cq, NULL, 0);
+		assert_true(clk_now_ns(NULL) < until);
+	}
+	assert_int_equal(err.err, FI_EIO);
+	assert_int_equal(err.prov_errno, CASSINI_RC_NO_TRANSLATION);
+	assert_null(memchr(in, 0x77, sizeof(in)));
+	cxi_fix_ep_close(&to);
+	cxi_fix_close(&far);
+	cxi_fix_ep_close(&e);
+	cxi_fix_close(&f);
+}
+
 /* It names whom to tell of the end, and is gone when that comes. */
 static void alias_close__before_the_end(void **state)
 {
@@ -231,6 +283,7 @@ int main(void)
 		cmocka_unit_test(shared_cancel__only_its_own),
 		cmocka_unit_test(shared_close__with_a_refusal_unread),
 		cmocka_unit_test(shared_close__before_it_is_fetched),
+		cmocka_unit_test(context_close__before_it_is_fetched),
 		cmocka_unit_test(alias_close__before_the_end),
 		cmocka_unit_test(alias_close__before_a_peek_ends),
 		cmocka_unit_test(alias_close__with_a_region_bound),

@@ -288,7 +288,8 @@ int cassini_eq_open(struct cassini_lni *lni, uint32_t slots, uint32_t fc_slots, 
 void cassini_eq_close(struct cassini_eq *eq); /* nothing may refer to it any more; NULL is fine */
 /**
  * cassini_eq_forget() - No command of @lni, of any queue, has its event in @eq from now on: those not sent yet end
- * CANCELED there, those under way without event or count. Triggered ones go.
+ * CANCELED there, those under way without event or count. Triggered ones go. On return no peer reads or writes the
+ * memory of any of them, a rendezvous whose command has ended there included; may let go of the lock meanwhile.
  */
 void cassini_eq_forget(struct cassini_lni *lni, struct cassini_eq *eq);
 /**

@@ -630,8 +630,10 @@ static void orphan_if_told(void *obj, void *eq)
 {
 	struct cassini_op *op = obj;
 
-	if (op->cmd.eq != eq)
+	if (op->cmd.eq != eq) {
+		cassini_ini_forget(op, eq);
 		return;
+	}
 	if (op->cq)
 		op->cq->used--;
 	cassini_ini_orphan(op);

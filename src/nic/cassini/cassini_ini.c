@@ -198,10 +198,9 @@ void cassini_ini_orphan(struct cassini_op *op)
 	op->cmd.eq = NULL;
 	op->cmd.ct = NULL;
 	op->cmd.fetch_addr = NULL;
-	if (op->cmd.opcode == CASSINI_OP_GET) {
+	if (op->cmd.opcode == CASSINI_OP_GET)
 		op->cmd.local_addr = NULL;
-		memory_close(op);
-	}
+	memory_close(op);
 }
 
 /* --- out --- */
@@ -427,16 +426,27 @@ static void rendezvous_end(struct cassini_op *op, uint8_t rc)
 		cassini_tgt_get_event(dom, target, get_bits, 0, rc);
 }
 
-/* A RENDEZVOUS_PUT is at its target: the command ends, the operation waits for the Get. */
+void cassini_ini_forget(struct cassini_op *op, const struct cassini_eq *eq)
+{
+	if (op->state != CASSINI_OPS_WAIT || op->cmd.opcode != CASSINI_OP_RENDEZVOUS_PUT || op->told != eq)
+		return;
+	cassini_peer_unawait(op->peer, op);
+	rendezvous_end(op, CASSINI_RC_OK); /* which nobody is told */
+}
+
+/* A RENDEZVOUS_PUT is at its target: the command ends, the operation waits for the Get, unless it is an orphan. */
 static void rendezvous_taken(struct cassini_op *op, uint8_t list, uint8_t lost)
 {
-	if (lost != CASSINI_RC_OK) {
+	bool is_orphan = !op->in_rdzv; /* its number may be another's by now */
+
+	if (lost != CASSINI_RC_OK || is_orphan) {
 		op->state = CASSINI_OPS_ENDING;
 		command_end(op, CASSINI_RC_OK, list, false);
-		rendezvous_end(op, lost);
+		rendezvous_end(op, is_orphan ? (uint8_t)CASSINI_RC_OK : lost);
 		return;
 	}
 	op->state = CASSINI_OPS_WAIT;
+	op->told = op->cmd.eq;
 	cassini_peer_await(op->peer, op); /* first: what the count triggers may find the peer dead */
 	command_end(op, CASSINI_RC_OK, list, false);
 }

@@ -235,6 +235,7 @@ struct cassini_op {
 	uint8_t rc, list;                 /* of a REPLY that overtook the verdict */
 	bool is_busy;                     /* a Get that its target had no room for: not before peer->resume_ns */
 	uint32_t refusal;                 /* peer->refusals when a lossless PTE first held it back; 0: never */
+	const struct cassini_eq *told;    /* rendezvous in state WAIT: where its command has ended */
 	/* of one that nobody remembered: its bytes, if they are too many for @frame */
 	void *own;
 	struct cassini_cmd cmd;           /* as posted; from atomic_op on for atomics only */
@@ -308,9 +309,12 @@ void cassini_ini_lost(struct cassini_op *op, uint8_t rc);
 /** cassini_ini_drop() - @op has not been sent: ends it with @rc. */
 void cassini_ini_drop(struct cassini_op *op, uint8_t rc);
 /**
- * cassini_ini_orphan() - Its queue is closed: no event, no count, and nothing is written to the user's memory any more.
+ * cassini_ini_orphan() - Its queue is closed: no event, no count, and no peer reads or writes the user's memory any
+ * more. May let go of the lock, as link_region_del() does.
  */
 void cassini_ini_orphan(struct cassini_op *op);
+/** cassini_ini_forget() - The same of @op if it is a rendezvous that awaits its Get, and its command ended in @eq. */
+void cassini_ini_forget(struct cassini_op *op, const struct cassini_eq *eq);
 /**
  * cassini_cmdq_pause() - @op, as if it had not been sent, goes back among the held ones: a lossless PTE asks its
  * senders to wait.
