@@ -329,6 +329,7 @@ static void multi__two_lost_in_their_ways(void **state)
 	rx->req.on_event(&rx->req, &lost);
 	rx->req.on_event(&rx->req, &reply);
 	lock_release(g.lock);
+	assert_int_equal(fi_cq_read(g.e.cq, &entry, 1), -FI_ENOMEM);
 	assert_int_equal(fi_cq_read(g.e.cq, &entry, 1), -FI_EAGAIN);
 	reply.rendezvous_id = 2;
 	lock_acquire(g.lock);
@@ -431,7 +432,8 @@ static void await_sent(struct rig *g)
 	struct fi_cq_tagged_entry entry;
 	ssize_t ret;
 
-	while ((ret = fi_cq_read(g->e.cq, &entry, 1)) == -FI_EAGAIN)
+	/* that one is lost the next read of the queue says, once */
+	while ((ret = fi_cq_read(g->e.cq, &entry, 1)) == -FI_EAGAIN || ret == -FI_ENOMEM)
 		assert_true(clk_now_ns(NULL) < until);
 	assert_int_equal(ret, 1);
 	assert_int_equal(entry.flags, FI_SEND | FI_MSG);
@@ -487,7 +489,7 @@ static void lost__while_the_queue_is_full(void **state)
 		g.r->cmdq->depth = 0;
 		send_waiting(&g, is_rdzv);
 		while (!g.r->lost_cnt) {
-			assert_int_equal(fi_cq_read(g.e.cq, NULL, 0), -FI_EAGAIN);
+			assert_int_not_equal(fi_cq_read(g.e.cq, NULL, 0), 1);
 			assert_true(clk_now_ns(NULL) < until);
 		}
 		g.r->cmdq->depth = depth;
@@ -495,6 +497,69 @@ static void lost__while_the_queue_is_full(void **state)
 		assert_int_equal(g.r->lost_cnt, 0);
 		rig_close(&g);
 	}
+}
+
+/* Until the endpoint has @cnt errors. Return: reads that failed for that. */
+static int await_late(struct rig *g, uint32_t cnt)
+{
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+	int failed = 0;
+	ssize_t ret;
+
+	while (g->ep->kit.late_cnt < cnt || !failed) {
+		ret = fi_cq_read(g->e.cq, NULL, 0);
+		assert_true(ret == -FI_EAGAIN || ret == -FI_ENOMEM);
+		failed += ret == -FI_ENOMEM;
+		assert_true(clk_now_ns(NULL) < until);
+	}
+	assert_int_equal(g->ep->kit.late_cnt, cnt);
+	assert_int_equal(g->ep->kit.late_errno, CASSINI_RC_NO_SPACE);
+	return failed;
+}
+
+/*
+ * The receiver hears of each that it has lost, by an event and by its queue, and of those whose sender is not told: of
+ * so many only that it does not know. When the queue has room again the next one finds its place.
+ */
+static void lost__is_told_where_it_is_missed(void **state)
+{
+	const unsigned most = ARRAY_SIZE(((struct cxi_rxc *)NULL)->lost);
+	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_NONE};
+	struct fi_eq_err_entry err = {0};
+	struct fid_eq *eq;
+	uint32_t depth;
+	struct rig g;
+
+	(void)state;
+	rig_open_as(&g, CXI_MATCH_SOFTWARE);
+	assert_int_equal(fi_eq_open(g.f.fabric, &attr, &eq, NULL), 0);
+	assert_int_equal(fi_ep_bind(g.e.ep, &eq->fid, 0), 0);
+	g.r->uxs.max = g.r->uxs.cap;
+	while (slab_get(&g.r->uxs))
+		;
+	depth = g.r->cmdq->depth;
+	g.r->cmdq->depth = 0;
+	for (unsigned i = 0; i < most; i++)
+		send_waiting(&g, false);
+	assert_in_range(await_late(&g, most), 1, most);
+	assert_int_equal(g.r->lost_cnt, most);
+	for (unsigned i = 0; i < most; i++) {
+		assert_int_equal(fi_eq_readerr(eq, &err, 0), sizeof(err));
+		assert_int_equal(err.err, FI_ENOMEM);
+		assert_ptr_equal(err.fid, &g.e.ep->fid);
+	}
+	assert_int_equal(fi_eq_readerr(eq, &err, 0), -FI_EAGAIN);
+	send_waiting(&g, false); /* of this one twice */
+	await_late(&g, most + 2);
+	g.r->cmdq->depth = depth;
+	send_waiting(&g, false);
+	for (unsigned i = 0; i < most + 1; i++)
+		await_sent(&g);
+	assert_int_equal(g.r->lost_cnt, 0);
+	assert_int_equal(g.ep->txc->used, 1);
+	cxi_fix_ep_close(&g.e); /* waits for that one, but not for ever */
+	assert_int_equal(fi_close(&eq->fid), 0);
+	cxi_fix_close(&g.f);
 }
 
 /* Nor for a part of the buffer that takes it. */
@@ -668,6 +733,7 @@ int main(void)
 		cmocka_unit_test(multi__reply_untold),
 		cmocka_unit_test(lost__when_it_is_unexpected),
 		cmocka_unit_test(lost__while_the_queue_is_full),
+		cmocka_unit_test(lost__is_told_where_it_is_missed),
 		cmocka_unit_test(lost__in_a_buffer_for_many),
 		cmocka_unit_test(lost__in_a_buffer_that_comes_late),
 		cmocka_unit_test(cancel__of_one_that_waits),

@@ -184,12 +184,14 @@ static inline bool cxi_wants_notice(const struct cxi_rxc *r, const struct cassin
 	return is_late && !msg->rendezvous && !r->is_rnr && (msg->match_bits & CXI_MB_MATCH_COMP);
 }
 /**
- * cxi_rx_lose() - There is no memory to remember the message @msg by, which is said; its bytes are released if it
- * @is_late. Its sender, who might wait for ever, is told as if it had been taken, later if the queue is full.
+ * cxi_rx_lose() - There is no memory to remember the message @msg by: it is lost, and its endpoint has an error.
+ * cxi_rx_pass() - What follows, also of one that nobody wants: its bytes are released if it @is_late. Its sender, who
+ * might wait for ever, is told as if it had been taken, later if the queue is full.
  * cxi_rx_tell_lost() - Try again. Return: how many were told.
  * cxi_rx_lost_forget() - Of senders to endpoints that have closed nobody can be told.
  */
 void cxi_rx_lose(struct cxi_rxc *r, const struct cassini_event *msg, bool is_late);
+void cxi_rx_pass(struct cxi_rxc *r, const struct cassini_event *msg, bool is_late);
 int cxi_rx_tell_lost(struct cxi_rxc *r);
 void cxi_rx_lost_forget(struct cxi_rxc *r);
 

@@ -74,9 +74,31 @@ static int tell_lost(struct cxi_rxc *r, const struct cassini_event *msg)
 	return msg->rendezvous ? fetch_nothing(r, msg) : notice(r, msg, false);
 }
 
+/*
+ * No receive can say it. The event of the endpoint needs memory itself, so the next read of the queue fails in any
+ * case: a program that waits for a message that is lost should rather end than wait for ever.
+ */
+static void tell_receiver(const struct cxi_rxc *r, const struct cassini_event *msg, const char *what)
+{
+	struct cxi_ep *ep = cxi_rx_ep(r, msg);
+	char text[96];
+
+	if (r->closing)
+		return;
+	snprintf(text, sizeof(text), "out of memory: a message of %u bytes %s", msg->rlength, what);
+	kit_ep_late_error(&ep->kit, FI_ENOMEM, CASSINI_RC_NO_SPACE, text, false);
+	if (ep->kit.rx_cq)
+		kit_cq_strand(ep->kit.rx_cq, FI_ENOMEM);
+}
+
 void cxi_rx_lose(struct cxi_rxc *r, const struct cassini_event *msg, bool is_late)
 {
-	LOG_WARN("out of memory: a message of %u bytes is lost", msg->rlength);
+	tell_receiver(r, msg, "is lost");
+	cxi_rx_pass(r, msg, is_late);
+}
+
+void cxi_rx_pass(struct cxi_rxc *r, const struct cassini_event *msg, bool is_late)
+{
 	if (is_late)
 		cxi_buf_release(r, msg->start, msg->mlength);
 	if (r->closing || !cxi_rx_portal(r, msg->dom))
@@ -84,9 +106,12 @@ void cxi_rx_lose(struct cxi_rxc *r, const struct cassini_event *msg, bool is_lat
 	if (msg->rendezvous ? msg->get_issued : !cxi_wants_notice(r, msg, is_late))
 		return;
 	if (r->lost_cnt == ARRAY_SIZE(r->lost))
-		LOG_WARN("its sender is not told: %u others wait for that", r->lost_cnt);
-	else
-		r->lost[r->lost_cnt++] = *msg;
+		cxi_rx_tell_lost(r);
+	if (r->lost_cnt == ARRAY_SIZE(r->lost)) {
+		tell_receiver(r, msg, "has gone, and its sender may wait for ever");
+		return;
+	}
+	r->lost[r->lost_cnt++] = *msg;
 	cxi_rx_tell_lost(r);
 }
 

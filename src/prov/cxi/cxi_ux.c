@@ -298,7 +298,7 @@ void cxi_ux_discard(struct cxi_rxc *r, const struct cassini_event *ev)
 	struct cxi_rx *rx = cxi_rx_new(r);
 
 	if (!rx) {
-		cxi_rx_lose(r, ev, true);
+		cxi_rx_pass(r, ev, true);
 		return;
 	}
 	*rx = (struct cxi_rx){.req.on_event = cxi_rx_on_event, .rxc = r, .state = RX_TAKEN, .is_discard = true,
