@@ -2,6 +2,7 @@
 // Counters of the cxi provider beyond libfabric's: bytes, write-back, ranges.
 #include "cxi_fix.h"
 #include "fi_cxi_ext.h"
+#include "prov/cxi/cxi_ep_int.h"
 
 static struct fid_cntr *cntr_open(const struct cxi_fix *f, uint32_t events, uint64_t flags)
 {
@@ -135,6 +136,104 @@ static void counter_ops__write_back(void **state)
 	cxi_fix_close(&f);
 }
 
+/* --- a look at what has come ---------------------------------------------------------------------- */
+
+struct look {
+	struct cxi_fix f;
+	struct cxi_fix_ep e;
+	struct fid_cntr *got;
+};
+
+static void look_open(struct look *l, uint32_t protocol, const char *mode)
+{
+	struct fi_info *h = fi_allocinfo();
+
+	assert_non_null(h);
+	h->ep_attr->protocol = protocol;
+	h->caps = FI_MSG | FI_TAGGED;
+	cxi_fix_open_info(&l->f, cxi_fix_info(FI_VERSION(1, 17), h));
+	strcpy(cxi_fix_domain(&l->f)->params.rx_match_mode, mode);
+	l->got = cntr_open(&l->f, FI_CNTR_EVENTS_COMP, 0);
+	cxi_fix_ep_make(&l->e, &l->f);
+	assert_int_equal(fi_ep_bind(l->e.ep, &l->got->fid, FI_RECV), 0);
+	assert_int_equal(cxi_fix_ep_enable(&l->e), 0);
+}
+
+static void look_close(struct look *l)
+{
+	cxi_fix_ep_close(&l->e);
+	assert_int_equal(fi_close(&l->got->fid), 0);
+	cxi_fix_close(&l->f);
+}
+
+/* For a message with tag 7. Return: it is there. */
+static bool looks(struct look *l, uint64_t flags)
+{
+	static struct fi_context2 ctx;
+	const struct fi_msg_tagged m = {.addr = FI_ADDR_UNSPEC, .tag = 7, .context = &ctx};
+	uint64_t until = clk_now_ns(NULL) + 10 * NS_PER_SEC;
+	struct fi_cq_tagged_entry entry = {0};
+	struct fi_cq_err_entry err = {0};
+	ssize_t ret;
+
+	assert_int_equal(fi_trecvmsg(l->e.ep, &m, flags | FI_PEEK), 0);
+	while ((ret = fi_cq_read(l->e.cq, &entry, 1)) == -FI_EAGAIN)
+		assert_true(clk_now_ns(NULL) < until);
+	if (ret == 1) {
+		assert_ptr_equal(entry.op_context, &ctx);
+		return true;
+	}
+	assert_int_equal(ret, -FI_EAVAIL);
+	assert_int_equal(fi_cq_readerr(l->e.cq, &err, 0), 1);
+	assert_ptr_equal(err.op_context, &ctx);
+	assert_int_equal(err.err, FI_ENOMSG);
+	assert_int_equal(err.prov_errno, CASSINI_RC_NO_MATCH);
+	return false;
+}
+
+static void counts_are(const struct look *l, uint64_t ok, uint64_t err)
+{
+	assert_int_equal(fi_cntr_read(l->got), ok);
+	assert_int_equal(fi_cntr_readerr(l->got), err);
+}
+
+/* Whoever matches: each look counts like a receive, a vain one like a failed one. */
+static void peek__counts_as_a_receive(void **state)
+{
+	static const char *const mode[] = {"hardware", "software"};
+	uint64_t until = clk_now_ns(NULL) + 10 * NS_PER_SEC;
+	struct look l;
+	char in[4];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(mode); i++) {
+		look_open(&l, 0, mode[i]);
+		assert_false(looks(&l, 0));
+		assert_false(looks(&l, FI_CLAIM));
+		counts_are(&l, 0, 2);
+		assert_int_equal(fi_tinject(l.e.ep, "abc", 4, 0, 7), 0);
+		while (!looks(&l, 0))
+			assert_true(clk_now_ns(NULL) < until);
+		assert_int_equal(fi_cntr_read(l.got), 1);
+		assert_int_equal(fi_trecv(l.e.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, 7, 0, NULL), 0);
+		cxi_fix_wait(&l.e, 1);
+		assert_int_equal(fi_cntr_read(l.got), 2);
+		look_close(&l);
+	}
+}
+
+/* Where nothing is ever kept: a look finds nothing, and the adapter has counted no receive. */
+static void peek__of_rnr_counts_nothing(void **state)
+{
+	struct look l;
+
+	(void)state;
+	look_open(&l, CXI_PROTO_RNR, "hardware");
+	assert_false(looks(&l, 0));
+	counts_are(&l, 0, 0);
+	look_close(&l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -142,6 +241,8 @@ int main(void)
 		cmocka_unit_test(wait__what_cannot_be),
 		cmocka_unit_test(events_bytes__are_counted),
 		cmocka_unit_test(counter_ops__write_back),
+		cmocka_unit_test(peek__counts_as_a_receive),
+		cmocka_unit_test(peek__of_rnr_counts_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, cxi_fix_init, NULL);

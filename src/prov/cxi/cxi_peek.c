@@ -12,16 +12,27 @@ struct peek {
 	struct cxi_ux *ux; /* to keep what is claimed, so that it is not lost for want of memory; NULL */
 };
 
+/*
+ * What the real provider counts: a look is a receive to it, which succeeds or fails. RNR's receives are counted by the
+ * adapter, which does not look.
+ */
+static void count(const struct cxi_ep *ep, uint64_t ok, uint64_t err)
+{
+	if (!ep->is_rnr)
+		cxi_cntr_count(ep->kit.cntr[KIT_CNTR_RECV], 0, ok, err);
+}
+
 static void say_none(struct cxi_ep *ep, void *context, uint64_t tag, int rc)
 {
 	struct fi_cq_err_entry e = {.op_context = context, .flags = FI_RECV | FI_TAGGED, .tag = tag, .err = FI_ENOMSG,
 				    .prov_errno = rc};
 
+	count(ep, 0, 1);
 	if (ep->kit.rx_cq)
 		kit_cq_push_err(ep->kit.rx_cq, &e, NULL, 0);
 }
 
-/* The message is there. A receive counts when it is gone, which a plain look and a claim are not. */
+/* The message is there. */
 static void say_found(struct cxi_ep *ep, void *context, uint64_t flags, const struct cassini_event *ev)
 {
 	bool has_data = ev->match_bits & CXI_MB_CQ_DATA;
@@ -30,8 +41,7 @@ static void say_found(struct cxi_ep *ep, void *context, uint64_t flags, const st
 		kit_cq_push(ep->kit.rx_cq, context, FI_RECV | FI_TAGGED | (has_data ? FI_REMOTE_CQ_DATA : 0),
 			    ev->rlength, NULL, has_data ? ev->header_data : 0, ev->match_bits & CXI_TAG_MASK,
 			    cxi_rx_source(ep, ev->initiator, ev->vni));
-	if (flags & FI_DISCARD)
-		cxi_cntr_count(ep->kit.cntr[KIT_CNTR_RECV], 0, 1, 0);
+	count(ep, 1, 0);
 }
 
 /* @ux, off every list, is kept for the claim. */
@@ -130,7 +140,7 @@ ssize_t cxi_peek(struct cxi_ep *ep, const struct cxi_recv_args *a)
 	}
 	if (r->state == CXI_RXC_ENABLED)
 		return peek_adapter(ep, a, &m);
-	say_none(ep, a->context, a->tag, CASSINI_RC_OK);
+	say_none(ep, a->context, a->tag, CASSINI_RC_NO_MATCH);
 	return 0;
 }
 
