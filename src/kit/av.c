@@ -418,8 +418,7 @@ static int av_insertsym(struct fid_av *fid, const char *node, size_t nodecnt, co
 	return insert_end(&in);
 }
 
-/* One use less; the last one takes the entry away. */
-static int remove_one(struct kit_av *av, fi_addr_t fi_addr)
+int kit_av_del_locked(struct kit_av *av, fi_addr_t fi_addr)
 {
 	const void *addr;
 	fi_addr_t idx;
@@ -448,7 +447,7 @@ static int av_remove(struct fid_av *fid, fi_addr_t *fi_addr, size_t count, uint6
 	if (!kit_enter(av->domain))
 		return -FI_EIO;
 	for (size_t i = 0; i < count; i++) {
-		int one = remove_one(av, fi_addr[i]);
+		int one = kit_av_del_locked(av, fi_addr[i]);
 
 		ret = ret ? ret : one; /* the others go all the same */
 	}

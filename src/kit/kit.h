@@ -467,6 +467,8 @@ fi_addr_t kit_av_find(const struct kit_av *av, const void *addr);
  * -FI_EINVAL.
  */
 int kit_av_add_locked(struct kit_av *av, const void *addr, fi_addr_t *fi_addr);
+/** kit_av_del_locked() - One use of @fi_addr less; the last one takes it away. 0; -FI_EINVAL. */
+int kit_av_del_locked(struct kit_av *av, fi_addr_t fi_addr);
 
 /* --- endpoint ------------------------------------------------------------------------------------ */
 struct kit_ep {

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/mem.h"
 #include "cxi_fix.h"
 #include "kit/compat.h"
 #include "prov/cxi/av/cxi_av_shm.h"
@@ -195,6 +196,41 @@ static void user_id__replaces_the_source(void **state)
 	assert_int_equal(fi_av_insert(av, &a[1], 1, fi, 0, NULL), 1);
 	assert_int_equal(cxi_av_source(cav, 5, 2, 0), 1); /* the ID went with the entry */
 	assert_int_equal(ext(av)->set_user_id(av, fi[0], 4711, 0), -FI_EINVAL);
+	assert_int_equal(fi_close(&av->fid), 0);
+	cxi_fix_close(&f);
+}
+
+/* An address that its ID does not go in with does not go in. One that was there stays, as often as it was. */
+static void user_id__without_memory(void **state)
+{
+	struct cxi_addr a = addr(5, 1), b = addr(5, 2), got;
+	fi_addr_t fi = 100, again;
+	size_t len = sizeof(got);
+	struct cxi_fix f;
+	struct fid_av *av;
+	struct cxi_av *cav;
+
+	(void)state;
+	cxi_fix_open(&f);
+	av = av_open(&f, (struct fi_av_attr){0});
+	cav = container_of(av, struct cxi_av, kit.fid);
+	mem_fail_nth(1);
+	assert_int_equal(fi_av_insert(av, &a, 1, &fi, KIT_AV_USER_ID, NULL), 0);
+	mem_fail_nth(0);
+	assert_true(fi == FI_ADDR_NOTAVAIL);
+	assert_int_equal(fi_av_lookup(av, 0, &got, &len), -FI_EINVAL);
+	assert_true(cxi_av_source(cav, 5, 1, 0) == FI_ADDR_NOTAVAIL);
+	assert_int_equal(fi_av_insert(av, &b, 1, &fi, 0, NULL), 1);
+	again = 200;
+	mem_fail_nth(1);
+	assert_int_equal(fi_av_insert(av, &b, 1, &again, KIT_AV_USER_ID, NULL), 0);
+	mem_fail_nth(0);
+	assert_true(cxi_av_source(cav, 5, 2, 0) == fi);
+	assert_int_equal(fi_av_remove(av, &fi, 1, 0), 0);
+	assert_true(cxi_av_source(cav, 5, 2, 0) == FI_ADDR_NOTAVAIL);
+	fi = 300;
+	assert_int_equal(fi_av_insert(av, &a, 1, &fi, KIT_AV_USER_ID, NULL), 1);
+	assert_int_equal(cxi_av_source(cav, 5, 1, 0), 300);
 	assert_int_equal(fi_close(&av->fid), 0);
 	cxi_fix_close(&f);
 }
@@ -518,6 +554,7 @@ int main(void)
 		cmocka_unit_test(open__attributes_refused),
 		cmocka_unit_test(event__errors_then_the_count),
 		cmocka_unit_test(user_id__replaces_the_source),
+		cmocka_unit_test(user_id__without_memory),
 		cmocka_unit_test(auth_key__addresses_under_several_vnis),
 	};
 

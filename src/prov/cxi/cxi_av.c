@@ -150,7 +150,9 @@ static int av_insert_flags(struct kit_av *kav, const void *addr, fi_addr_t in, u
 	if (ret || !(flags & KIT_AV_USER_ID))
 		return ret;
 	ret = user_room(av, *out);
-	if (!ret)
+	if (ret) /* as if it had never been there: no completion may name it by an index that nobody was told */
+		kit_av_del_locked(kav, *out);
+	else
 		av->user_id[*out] = in;
 	return ret;
 }
