@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Memory regions of the cxi provider: match events, and keys after their regions are gone.
+// Memory regions of the cxi provider: match events, keys after their regions are gone, and writes with data.
 #include "base/mem.h"
 #include "cxi_fix.h"
 #include "fi_cxi_ext.h"
 #include "fi_ext_softfabric.h"
+#include "prov/cxi/cxi_ep_int.h"
 
 /* Two endpoints of one domain: @e[0] works on regions of @e[1]. */
 struct rma_fix {
@@ -378,6 +379,153 @@ static void stale_key__not_the_next_region(void **state)
 	close_both(&r);
 }
 
+/* --- writes with data ----------------------------------------------------------------------------- */
+
+/* As a process with FI_CXI_ENABLE_WRITEDATA has it. @more: capabilities. */
+static void data_open(struct cxi_fix *f, uint64_t more, size_t ctx_cnt)
+{
+	struct fi_info *h = fi_allocinfo();
+
+	assert_non_null(h);
+	h->caps = FI_MSG | FI_RMA | more;
+	h->domain_attr->mr_mode = FI_MR_ENDPOINT | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	h->ep_attr->rx_ctx_cnt = h->ep_attr->tx_ctx_cnt = ctx_cnt;
+	cxi_fix_open_info(f, cxi_fix_info(FI_VERSION(1, 17), h));
+	cxi_fix_domain(f)->params.enable_writedata = true;
+}
+
+static struct fid_mr *data_region(const struct cxi_fix *f, struct fid *ep, void *mem, size_t len, void *context)
+{
+	struct fid_mr *mr;
+
+	assert_int_equal(fi_mr_reg(f->domain, mem, len, FI_REMOTE_WRITE, 0, 0, 0, &mr, context), 0);
+	assert_int_equal(fi_mr_bind(mr, ep, 0), 0);
+	assert_int_equal(fi_mr_enable(mr), 0);
+	return mr;
+}
+
+/* One to @at, which ends; what the queue @cq has to say of it then, and of whom. Return: as fi_cq_readfrom(). */
+static ssize_t data_write(const struct cxi_fix_ep *from, fi_addr_t at, uint64_t key, uint64_t data, struct fid_cq *cq,
+			  struct fi_cq_tagged_entry *entry, fi_addr_t *src)
+{
+	uint64_t until = clk_now_ns(NULL) + 10 * NS_PER_SEC;
+	static uint64_t v = 4711;
+	ssize_t ret;
+
+	assert_int_equal(fi_writedata(from->ep, &v, sizeof(v), NULL, data, at, 0, key, NULL), 0);
+	while ((ret = fi_cq_readfrom(cq, entry, 1, src)) == -FI_EAGAIN) {
+		fi_cq_read(from->cq, NULL, 0);
+		assert_true(clk_now_ns(NULL) < until);
+	}
+	cxi_fix_wait(from, 1);
+	return ret;
+}
+
+/* FI_SOURCE says who wrote; FI_SOURCE_ERR who a stranger is. Without either nobody is asked. */
+static void data__says_who_wrote(void **state)
+{
+	static const uint64_t caps[] = {0, FI_SOURCE, FI_SOURCE | CXI_SOURCE_ERR};
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry err = {0};
+	uint64_t mem = 0;
+	struct cxi_addr addr;
+	struct rma_fix r;
+	struct fid_mr *mr;
+	fi_addr_t src, me;
+	uint64_t key;
+	size_t len;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(caps); i++) {
+		data_open(&r.f, caps[i], 0);
+		open_both(&r);
+		mr = data_region(&r.f, &r.e[1].ep->fid, &mem, sizeof(mem), &mem);
+		key = fi_mr_key(mr);
+		if (caps[i] & CXI_SOURCE_ERR) {
+			assert_int_equal(data_write(&r.e[0], r.target, key, 5, r.e[1].cq, &entry, &src), -FI_EAVAIL);
+			assert_int_equal(fi_cq_readerr(r.e[1].cq, &err, 0), 1);
+			assert_int_equal(err.err, FI_EADDRNOTAVAIL);
+			assert_int_equal(err.flags, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
+			assert_ptr_equal(err.op_context, &mem);
+			assert_int_equal(err.err_data_size, sizeof(addr));
+		} else {
+			assert_int_equal(data_write(&r.e[0], r.target, key, 5, r.e[1].cq, &entry, &src), 1);
+			assert_true(src == FI_ADDR_NOTAVAIL);
+		}
+		len = sizeof(addr);
+		assert_int_equal(fi_getname(&r.e[0].ep->fid, &addr, &len), 0);
+		assert_int_equal(fi_av_insert(r.e[1].av, &addr, 1, &me, 0, NULL), 1);
+		assert_int_equal(data_write(&r.e[0], r.target, key, 6, r.e[1].cq, &entry, &src), 1);
+		assert_int_equal(entry.data, 6);
+		assert_ptr_equal(entry.op_context, &mem);
+		assert_true(src == (caps[i] ? me : FI_ADDR_NOTAVAIL));
+		assert_int_equal(fi_close(&mr->fid), 0);
+		close_both(&r);
+	}
+}
+
+/* It names no context: the first one that has a queue tells of it. */
+static void data__to_a_scalable_endpoint(void **state)
+{
+	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED};
+	struct fi_cq_tagged_entry entry;
+	struct cxi_fix f, far;
+	struct cxi_fix_ep to, from;
+	size_t len = sizeof(struct cxi_addr);
+	struct fid_ep *rx[2];
+	struct fid_cq *cq[2];
+	struct cxi_addr addr;
+	fi_addr_t at, src, named;
+	uint64_t mem = 0, key;
+	struct fid_av *av;
+	struct fid_mr *mr;
+
+	(void)state;
+	data_open(&f, 0, 2);
+	data_open(&far, 0, 0);
+	cxi_fix_ep_open(&from, &far);
+	assert_int_equal(fi_av_open(f.domain, &(struct fi_av_attr){0}, &to.av, NULL), 0);
+	assert_int_equal(fi_scalable_ep(f.domain, f.info, &to.ep, NULL), 0);
+	assert_int_equal(fi_scalable_ep_bind(to.ep, &to.av->fid, 0), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(fi_cq_open(f.domain, &cq_attr, &cq[i], NULL), 0);
+		assert_int_equal(fi_rx_context(to.ep, i, NULL, &rx[i], NULL), 0);
+		assert_int_equal(fi_ep_bind(rx[i], &cq[i]->fid, FI_RECV), 0);
+		assert_int_equal(fi_enable(rx[i]), 0);
+	}
+	assert_int_equal(fi_getname(&to.ep->fid, &addr, &len), 0);
+	assert_int_equal(fi_av_insert(from.av, &addr, 1, &at, 0, NULL), 1);
+	mr = data_region(&f, &to.ep->fid, &mem, sizeof(mem), &mem);
+	key = fi_mr_key(mr);
+	assert_int_equal(data_write(&from, at, key, 7, cq[0], &entry, &src), 1);
+	assert_int_equal(entry.data, 7);
+	assert_int_equal(entry.flags, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
+	assert_int_equal(fi_cq_read(cq[1], &entry, 1), -FI_EAGAIN);
+	assert_int_equal(fi_close(&rx[0]->fid), 0);
+	assert_int_equal(data_write(&from, at, key, 8, cq[1], &entry, &src), 1);
+	assert_int_equal(entry.data, 8);
+	assert_int_equal(fi_close(&from.ep->fid), 0);
+	/* one that is named is another matter */
+	assert_int_equal(fi_av_open(far.domain, &(struct fi_av_attr){.rx_ctx_bits = 1}, &av, NULL), 0);
+	assert_int_equal(fi_endpoint(far.domain, far.info, &from.ep, NULL), 0);
+	assert_int_equal(fi_ep_bind(from.ep, &av->fid, 0), 0);
+	assert_int_equal(fi_ep_bind(from.ep, &from.cq->fid, FI_TRANSMIT | FI_RECV), 0);
+	assert_int_equal(fi_enable(from.ep), 0);
+	assert_int_equal(fi_av_insert(av, &addr, 1, &at, 0, NULL), 1);
+	named = fi_rx_addr(at, 1, 1);
+	assert_int_equal(fi_writedata(from.ep, &mem, sizeof(mem), NULL, 9, named, 0, key, NULL), -FI_EINVAL);
+	assert_int_equal(fi_close(&mr->fid), 0);
+	assert_int_equal(fi_close(&rx[1]->fid), 0);
+	assert_int_equal(fi_close(&to.ep->fid), 0);
+	assert_int_equal(fi_close(&to.av->fid), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(fi_close(&cq[i]->fid), 0);
+	cxi_fix_close(&f);
+	cxi_fix_ep_close(&from);
+	assert_int_equal(fi_close(&av->fid), 0);
+	cxi_fix_close(&far);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -387,6 +535,8 @@ int main(void)
 		cmocka_unit_test(key_cache__same_memory_same_key),
 		cmocka_unit_test(key_cache__not_of_what_failed),
 		cmocka_unit_test(key_cache__not_shared),
+		cmocka_unit_test(data__says_who_wrote),
+		cmocka_unit_test(data__to_a_scalable_endpoint),
 		cmocka_unit_test(stale_key__not_the_next_region),
 	};
 

@@ -115,6 +115,7 @@ struct cxi_domain {
 	uint64_t *prov_ids;             /* cxi_mr.c: bitmap of provider key ids */
 	LIST_HEAD(, cxi_dwq) dwqs;      /* cxi_trig.c: deferred work, by VNI and class; none until used */
 	struct cxi_fc_stats stats;
+	uint32_t data_untold;           /* for LOG_FEW(): writes with data that no receive queue tells of */
 	bool alt_read;                  /* FI_CXI_RDZV_PROTO */
 	bool has_eps, has_mrs;          /* since when some options cannot be set any more */
 	bool hybrid_mr_desc;            /* asked for; descriptors are optional here in any case */

@@ -211,15 +211,17 @@ static int ctx_bind(struct fid *fid, struct fid *bfid, uint64_t flags)
 static int ctx_close(struct fid *fid)
 {
 	struct cxi_ep *ep = to_ep(fid), *sep = ep->parent;
+	struct cxi_ep **slot = ep->kind == CXI_TX_CTX ? &sep->tx[ep->idx] : &sep->rx[ep->idx];
 
 	if (ep->children)
 		return -FI_EBUSY;
 	if (!ep->domain->kit.forked(&ep->domain->kit)) {
 		lock_acquire(&ep->domain->kit.lock);
 		cxi_ep_stop(ep);
+		*slot = NULL; /* events of regions look there */
 		lock_release(&ep->domain->kit.lock);
 	}
-	*(ep->kind == CXI_TX_CTX ? &sep->tx[ep->idx] : &sep->rx[ep->idx]) = NULL;
+	*slot = NULL;
 	sep->children--;
 	kit_ep_fini(&ep->kit);
 	mem_free(ep);

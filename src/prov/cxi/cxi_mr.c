@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "kit/stubs.h"
-#include "prov/cxi/cxi.h"
+#include "prov/cxi/cxi_rxc.h"
 
 #define PROV_ID_CNT 65536u
 #define MR_FLAGS    (FI_RMA_EVENT | FI_RMA_PMEM | FI_HMEM_DEVICE_ONLY)
@@ -189,23 +189,57 @@ refuse:
 /* --- entries ------------------------------------------------------------------------------------- */
 
 /*
+ * Whose receive queue tells of a write to a region of @ep with data. A scalable endpoint has none: its first context
+ * that has one, since such writes name no context. NULL: nobody's.
+ */
+static struct cxi_ep *data_ep(struct cxi_ep *ep)
+{
+	if (ep->kind != CXI_SEP)
+		return ep->kit.rx_cq ? ep : NULL;
+	for (int i = 0; i < ep->rx_cnt; i++) {
+		struct cxi_ep *ctx = ep->rx[i];
+
+		if (ctx && ctx->kit.enabled && !ctx->kit.closing && ctx->kit.rx_cq)
+			return ctx;
+	}
+	return NULL;
+}
+
+/* A write with data has come: an entry of the receive queue, which no receive was posted for. */
+static __attribute__((noinline)) void data_come(const struct cxi_mr *mr, const struct cassini_event *ev)
+{
+	const uint64_t flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA;
+	struct cxi_ep *ep = data_ep(mr->ep);
+	fi_addr_t src = ep ? cxi_rx_source(ep, ev->initiator, ev->vni) : FI_ADDR_NOTAVAIL;
+	const struct cxi_addr from = cxi_addr_make(CASSINI_MATCH_ID_NIC(ev->initiator),
+						   (uint16_t)CASSINI_MATCH_ID_PID(ev->initiator), 0);
+	const struct fi_cq_err_entry unknown = {.op_context = mr->fid.fid.context, .flags = flags, .len = ev->mlength,
+						.buf = ev->start, .data = ev->header_data, .err = FI_EADDRNOTAVAIL};
+
+	if (!ep)
+		LOG_FEW(LOG_LVL_WARN, mr->domain->data_untold,
+			"a write with data to region key %#llx has no receive queue to tell of it",
+			(unsigned long long)mr->key);
+	else if (unlikely(src == FI_ADDR_NOTAVAIL && ep->source_err))
+		kit_cq_push_err(ep->kit.rx_cq, &unknown, &from, sizeof(from));
+	else
+		kit_cq_push(ep->kit.rx_cq, mr->fid.fid.context, flags, ev->mlength, ev->start, ev->header_data, 0, src);
+}
+
+/*
  * Events of a region's entries. With FI_CXI_MR_MATCH_EVENTS each operation has two, when it is matched and when it has
- * ended. A write with data (FI_CXI_ENABLE_WRITEDATA) is an entry in the receive queue of the endpoint, which no receive
- * was posted for.
+ * ended. One with data (FI_CXI_ENABLE_WRITEDATA) has one as well.
  */
 static void mr_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
 	struct cxi_mr *mr = container_of(req, struct cxi_mr, req);
-	struct kit_cq *cq = mr->ep->kit.rx_cq;
 
 	if (ev->type == CASSINI_EV_MATCH)
 		mr->matched++;
 	else if (mr->counts_events)
 		mr->ended++;
-	if (ev->type != CASSINI_EV_PUT || !(ev->match_bits & CXI_KEY_SOL) || ev->rc != CASSINI_RC_OK || !cq)
-		return;
-	kit_cq_push(cq, mr->fid.fid.context, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, ev->mlength, ev->start,
-		    ev->header_data, 0, FI_ADDR_NOTAVAIL);
+	if (ev->type == CASSINI_EV_PUT && ev->match_bits & CXI_KEY_SOL && ev->rc == CASSINI_RC_OK)
+		data_come(mr, ev);
 }
 
 /* On return no peer touches the memory. A copy in flight ends, at the latest when its peer counts as dead. */

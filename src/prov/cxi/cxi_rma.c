@@ -116,6 +116,12 @@ ssize_t cxi_rma_common(struct cxi_ep *ep, const struct cxi_rma_args *a)
 	ret = ret ? ret : cxi_far_find(ep, &a->far, &dest, &rkey);
 	if (unlikely(ret))
 		return ret;
+	if (unlikely((a->far.flags & FI_REMOTE_CQ_DATA) && dest.rx_idx)) {
+		LOG_INFO("write with data to receive context %u refused: it names no context, and the first one would "
+			 "tell of it",
+			 dest.rx_idx);
+		return -FI_EINVAL;
+	}
 	if (unlikely((a->far.flags & FI_CXI_HRP) && !is_restricted(ep, a, &rkey)))
 		return -FI_EINVAL;
 	tx = cxi_far_get(ep, &a->far, &dest, &rkey);
