@@ -335,9 +335,13 @@ void cassini_ct_on_change(struct cassini_ct *ct, void (*fn)(void *ctx), void *ct
  * Return: how many.
  */
 int cassini_ct_cancel(struct cassini_ct *ct, void (*fn)(void *ctx, uint64_t user_ptr), void *ctx);
-/** cassini_trig_cancel() - The same for those commands of @cq of which @is_one says so, whatever they wait for. */
-int cassini_trig_cancel(struct cassini_cmdq *cq, bool (*is_one)(void *ctx, uint64_t user_ptr),
-			void (*fn)(void *ctx, uint64_t user_ptr), void *ctx);
+struct cassini_cmd;
+/**
+ * cassini_trig_cancel() - The same for what waits in @cq, whatever for, of which @is_one says so; NULL: for all. What
+ * only counts, or makes an event, has a @cmd without a Domain.
+ */
+void cassini_trig_cancel(struct cassini_cmdq *cq, bool (*is_one)(void *ctx, const struct cassini_cmd *cmd),
+			 void (*fn)(void *ctx, uint64_t user_ptr), void *ctx);
 
 /* --- commands of the initiator ------------------------------------------------------------------- */
 

@@ -612,13 +612,13 @@ void cassini_cmdq_close(struct cassini_cmdq *cq)
 	if (!cq)
 		return;
 	lock_assert_held(cq->lni->nic->open.lock);
-	cassini_trig_forget(cq, NULL);
+	cassini_trig_cancel(cq, NULL, NULL, NULL);
 	cq->depth = 0; /* what counts of dropped commands trigger finds it full */
 	drop_held(cq, NULL);
 	LIST_FOREACH(dom, &cq->lni->nic->doms, link)
 		slab_foreach(&dom->ops, orphan_if_of, cq);
 	cassini_doorbell(cq);
-	cassini_trig_forget(cq, NULL);
+	cassini_trig_cancel(cq, NULL, NULL, NULL);
 	if (cq->watched_by)
 		LIST_REMOVE(cq, link);
 	LIST_REMOVE(cq, all);
@@ -639,6 +639,11 @@ static void orphan_if_told(void *obj, void *eq)
 	cassini_ini_orphan(op);
 }
 
+static bool tells(void *eq, const struct cassini_cmd *cmd)
+{
+	return cmd->eq == eq;
+}
+
 void cassini_eq_forget(struct cassini_lni *lni, struct cassini_eq *eq)
 {
 	struct cassini_op *op, *tmp;
@@ -647,7 +652,7 @@ void cassini_eq_forget(struct cassini_lni *lni, struct cassini_eq *eq)
 
 	lock_assert_held(lni->nic->open.lock);
 	LIST_FOREACH(cq, &lni->cmdqs, all) {
-		cassini_trig_forget_eq(cq, eq);
+		cassini_trig_cancel(cq, tells, NULL, eq);
 		STAILQ_FOREACH_SAFE(op, &cq->held, held, tmp) {
 			if (op->cmd.eq != eq)
 				continue;
@@ -657,6 +662,11 @@ void cassini_eq_forget(struct cassini_lni *lni, struct cassini_eq *eq)
 	}
 	LIST_FOREACH(dom, &lni->nic->doms, link)
 		slab_foreach(&dom->ops, orphan_if_told, eq);
+}
+
+static bool leaves(void *dom, const struct cassini_cmd *cmd)
+{
+	return cmd->dom == dom;
 }
 
 void cassini_ini_close(struct cassini_dom *dom)
@@ -671,7 +681,7 @@ void cassini_ini_close(struct cassini_dom *dom)
 	dom->put_word = CASSINI_PUT_NONE; /* each frame meets the whole door, which knows that we close */
 	LIST_FOREACH(lni, &dom->nic->lnis, link) {
 		LIST_FOREACH(cq, &lni->cmdqs, all) {
-			cassini_trig_forget(cq, dom);
+			cassini_trig_cancel(cq, leaves, NULL, dom);
 			drop_held(cq, dom);
 			cassini_cmdq_watch(cq);
 			if (cq->bell == dom)

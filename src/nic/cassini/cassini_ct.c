@@ -280,42 +280,20 @@ int cassini_ct_cancel(struct cassini_ct *ct, void (*fn)(void *ctx, uint64_t user
 	return n;
 }
 
-void cassini_trig_forget(struct cassini_cmdq *cq, const struct cassini_dom *dom)
+void cassini_trig_cancel(struct cassini_cmdq *cq, bool (*is_one)(void *ctx, const struct cassini_cmd *cmd),
+			 void (*fn)(void *ctx, uint64_t user_ptr), void *ctx)
 {
 	struct cassini_trig *t, *tmp;
-
-	LIST_FOREACH_SAFE(t, &cq->trigs, of_cq, tmp) {
-		if (!dom || t->cmd.dom == dom)
-			trig_cancel(t);
-	}
-}
-
-int cassini_trig_cancel(struct cassini_cmdq *cq, bool (*is_one)(void *ctx, uint64_t user_ptr),
-			void (*fn)(void *ctx, uint64_t user_ptr), void *ctx)
-{
-	struct cassini_trig *t, *tmp;
-	int n = 0;
 
 	lock_assert_held(cq->lni->nic->open.lock);
 	LIST_FOREACH_SAFE(t, &cq->trigs, of_cq, tmp) {
 		uint64_t user_ptr = t->cmd.user_ptr;
 
-		if (t->kind != CASSINI_TRIG_CMD || !is_one(ctx, user_ptr))
+		if (is_one && !is_one(ctx, &t->cmd))
 			continue;
 		trig_cancel(t);
-		fn(ctx, user_ptr);
-		n++;
-	}
-	return n;
-}
-
-void cassini_trig_forget_eq(struct cassini_cmdq *cq, const struct cassini_eq *eq)
-{
-	struct cassini_trig *t, *tmp;
-
-	LIST_FOREACH_SAFE(t, &cq->trigs, of_cq, tmp) {
-		if (t->cmd.eq == eq)
-			trig_cancel(t);
+		if (fn)
+			fn(ctx, user_ptr);
 	}
 }
 

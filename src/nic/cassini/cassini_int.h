@@ -570,10 +570,6 @@ struct cassini_ct {
 };
 /** cassini_trig_retry() - Post what @cq's ready list holds, as far as it goes. Return: how many. */
 int cassini_trig_retry(struct cassini_cmdq *cq);
-/** cassini_trig_forget() - Cancel what would be posted to @cq: commands of @dom, or, if NULL, everything. */
-void cassini_trig_forget(struct cassini_cmdq *cq, const struct cassini_dom *dom);
-/** cassini_trig_forget_eq() - The same of what would make its event in @eq. */
-void cassini_trig_forget_eq(struct cassini_cmdq *cq, const struct cassini_eq *eq);
 /** cassini_cmdq_watch() - Something waits in @cq: have its Domain's polls look at it. */
 void cassini_cmdq_watch(struct cassini_cmdq *cq);
 

@@ -302,12 +302,12 @@ void cxi_cntr_forget(struct cxi_domain *d, struct cxi_cntr *c)
 		slab_foreach(&r->rxs, rx_forget, c->ct);
 }
 
-static bool is_of(void *ctx, uint64_t user_ptr)
+static bool is_of(void *ctx, const struct cassini_cmd *cmd)
 {
-	const struct cxi_tx *tx = container_of((struct cxi_req *)(uintptr_t)user_ptr, struct cxi_tx, req);
+	const struct cxi_tx *tx = container_of((struct cxi_req *)(uintptr_t)cmd->user_ptr, struct cxi_tx, req);
 	const struct cxi_ep *ep = ctx;
 
-	return tx->txc == ep->txc && tx->portal == ep->portal;
+	return cmd->dom && tx->txc == ep->txc && tx->portal == ep->portal;
 }
 
 void cxi_dwq_forget(const struct cxi_ep *ep)
