@@ -176,8 +176,8 @@ static int ep_enable_locked(struct cxi_ep *ep)
 	ret = cxi_contexts_enable(ep);
 	if (ret) {
 		cxi_portal_close(ep->portal);
+		ep->portal = NULL; /* what a shared context has yet to say of it finds it gone */
 		cxi_shared_drain(ep);
-		ep->portal = NULL;
 		return ret;
 	}
 	ep->pid = ep->portal->pid;
@@ -407,8 +407,8 @@ static int ep_close(struct fid *fid)
 		lock_acquire(&ep->domain->kit.lock);
 		cxi_ep_stop(ep);
 		cxi_portal_close(ep->portal);
+		ep->portal = NULL; /* what a shared context has yet to say of it finds it gone */
 		cxi_shared_drain(ep);
-		ep->portal = NULL;
 		cxi_shared_unbind(ep);
 		lock_release(&ep->domain->kit.lock);
 	}

@@ -112,7 +112,7 @@ static void send_failed(struct cxi_tx *tx, uint8_t rc)
 	else if (!tx->ep->is_rnr && rc == CASSINI_RC_PT_DISABLED && may_wait)
 		cxi_fc_refused(tx);
 	else {
-		if (rc == CASSINI_RC_PT_DISABLED)
+		if (rc == CASSINI_RC_PT_DISABLED && tx->ep->portal) /* NULL: closed, and so is tx->portal */
 			cxi_fc_miscounted(tx->portal);
 		cxi_tx_done(tx, rc);
 	}
