@@ -215,6 +215,8 @@ int cassini_dom_poll(struct cassini_dom *dom);
  * answers come from another one. Of a peer that a command went to; sends nothing.
  */
 uint32_t cassini_peer_life(struct cassini_dom *dom, uint32_t nic, uint16_t pid);
+/** cassini_peer_is_idle() - No command to there that nobody remembers can fail any more. */
+bool cassini_peer_is_idle(const struct cassini_dom *dom, uint32_t nic, uint16_t pid);
 /** cassini_wake() - The adapter's thread, should it sleep, is to run its service at @at_ns, once. */
 void cassini_wake(struct cassini *nic, uint64_t at_ns);
 /** cassini_dom_calm() - After a cassini_dom_poll() that found nothing: as link_calm(). */
@@ -289,7 +291,8 @@ void cassini_eq_close(struct cassini_eq *eq); /* nothing may refer to it any mor
 /**
  * cassini_eq_forget() - No command of @lni, of any queue, has its event in @eq from now on: those not sent yet end
  * CANCELED there, those under way without event or count. Triggered ones go. On return no peer reads or writes the
- * memory of any of them, a rendezvous whose command has ended there included; may let go of the lock meanwhile.
+ * memory of any of them, a rendezvous whose command has ended there included, but for one that another thread is at
+ * the end of, which waits for the same; may let go of the lock meanwhile.
  */
 void cassini_eq_forget(struct cassini_lni *lni, struct cassini_eq *eq);
 /**

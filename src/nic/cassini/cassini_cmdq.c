@@ -601,7 +601,7 @@ static void orphan_if_of(void *obj, void *cq)
 {
 	struct cassini_op *op = obj;
 
-	if (op->cq == cq)
+	if (op->cq == cq && op->state != CASSINI_OPS_HELD)
 		cassini_ini_orphan(op);
 }
 
@@ -617,6 +617,7 @@ void cassini_cmdq_close(struct cassini_cmdq *cq)
 	drop_held(cq, NULL);
 	LIST_FOREACH(dom, &cq->lni->nic->doms, link)
 		slab_foreach(&dom->ops, orphan_if_of, cq);
+	drop_held(cq, NULL); /* what came back while the lock was free */
 	cassini_doorbell(cq);
 	cassini_trig_cancel(cq, NULL, NULL, NULL);
 	if (cq->watched_by)
@@ -634,6 +635,8 @@ static void orphan_if_told(void *obj, void *eq)
 		cassini_ini_forget(op, eq);
 		return;
 	}
+	if (op->state == CASSINI_OPS_HELD)
+		return;
 	if (op->cq)
 		op->cq->used--;
 	cassini_ini_orphan(op);
@@ -644,13 +647,11 @@ static bool tells(void *eq, const struct cassini_cmd *cmd)
 	return cmd->eq == eq;
 }
 
-void cassini_eq_forget(struct cassini_lni *lni, struct cassini_eq *eq)
+static void drop_told(struct cassini_lni *lni, struct cassini_eq *eq)
 {
 	struct cassini_op *op, *tmp;
 	struct cassini_cmdq *cq;
-	struct cassini_dom *dom;
 
-	lock_assert_held(lni->nic->open.lock);
 	LIST_FOREACH(cq, &lni->cmdqs, all) {
 		cassini_trig_cancel(cq, tells, NULL, eq);
 		STAILQ_FOREACH_SAFE(op, &cq->held, held, tmp) {
@@ -660,8 +661,17 @@ void cassini_eq_forget(struct cassini_lni *lni, struct cassini_eq *eq)
 			cassini_ini_drop(op, CASSINI_RC_CANCELED);
 		}
 	}
+}
+
+void cassini_eq_forget(struct cassini_lni *lni, struct cassini_eq *eq)
+{
+	struct cassini_dom *dom;
+
+	lock_assert_held(lni->nic->open.lock);
+	drop_told(lni, eq);
 	LIST_FOREACH(dom, &lni->nic->doms, link)
 		slab_foreach(&dom->ops, orphan_if_told, eq);
+	drop_told(lni, eq); /* what came back while the lock was free */
 }
 
 static bool leaves(void *dom, const struct cassini_cmd *cmd)

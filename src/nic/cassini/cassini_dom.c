@@ -189,6 +189,14 @@ uint32_t cassini_peer_life(struct cassini_dom *dom, uint32_t nic, uint16_t pid)
 	return peer->life;
 }
 
+bool cassini_peer_is_idle(const struct cassini_dom *dom, uint32_t nic, uint16_t pid)
+{
+	const struct cassini_peer *peer = peer_find(dom, nic, pid);
+
+	lock_assert_held(dom->nic->open.lock);
+	return !peer || !peer->link || link_peer_is_idle(peer->link);
+}
+
 void cassini_rdzv_done(struct cassini_dom *dom, uint32_t initiator, uint64_t get_bits)
 {
 	uint16_t pid = (uint16_t)CASSINI_MATCH_ID_PID(initiator);

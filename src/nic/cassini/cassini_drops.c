@@ -59,11 +59,28 @@ static void drops_lose(struct cassini_drops *d)
 	drops_free(d);
 }
 
+/* At so many, those that were looked at longest ago. */
+static void look(struct cassini_pte *pte, int left)
+{
+	struct cassini_drops *d, *last = TAILQ_LAST(&pte->drops, cassini_drops_list);
+
+	while (left-- && (d = TAILQ_FIRST(&pte->drops))) {
+		if (d == last)
+			left = 0;
+		TAILQ_REMOVE(&pte->drops, d, link);
+		TAILQ_INSERT_TAIL(&pte->drops, d, link);
+		cassini_peer_look(d->peer);
+		if (d->life != d->peer->life)
+			drops_lose(d);
+	}
+}
+
 void cassini_drops_add(struct cassini_pte *pte, struct cassini_peer *peer)
 {
 	struct cassini_drops *d = drops_find(pte, peer);
 
 	if (!d) {
+		look(pte, 1); /* one comes, one that is over may go */
 		d = mem_alloc(sizeof(*d));
 		if (!d) { /* its sender's word, which may never come, could not be checked, and is not waited for */
 			pte->drops_lost++;
@@ -139,22 +156,6 @@ uint32_t cassini_drops_told(struct cassini_pte *pte, const struct cassini_event 
 	if (!d->cnt)
 		drops_free(d);
 	return own;
-}
-
-/* At so many, those that were looked at longest ago. */
-static void look(struct cassini_pte *pte, int left)
-{
-	struct cassini_drops *d, *last = TAILQ_LAST(&pte->drops, cassini_drops_list);
-
-	while (left-- && (d = TAILQ_FIRST(&pte->drops))) {
-		if (d == last)
-			left = 0;
-		TAILQ_REMOVE(&pte->drops, d, link);
-		TAILQ_INSERT_TAIL(&pte->drops, d, link);
-		cassini_peer_look(d->peer);
-		if (d->life != d->peer->life)
-			drops_lose(d);
-	}
 }
 
 uint32_t cassini_drops_lost(struct cassini_pte *pte)

@@ -326,9 +326,7 @@ void efanic_dst_gone(void *ctx, struct link_peer *peer, int status)
 	(void)ctx;
 	for (struct efanic_dst *dst = link_peer_user(peer); dst; dst = dst->next) {
 		dst->lives++;
-		dst->end = status == -ETIMEDOUT ? EFANIC_LOCAL_UNRESP_REMOTE
-			   : status == -EPROTO	? EFANIC_REMOTE_FEATURE_MISMATCH
-						: EFANIC_REMOTE_ABORT;
+		dst->end = efanic_end_status(dst, status);
 	}
 }
 

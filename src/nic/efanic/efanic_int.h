@@ -241,6 +241,8 @@ static inline uint32_t efanic_qkey_nonce(uint32_t qkey)
 #define EFANIC_RNR_NS_MIN (20 * NS_PER_US)
 #define EFANIC_RNR_NS_MAX (20 * NS_PER_US << 7)
 
+/** efanic_end_status() - What a completion says where the link has ended what went to @dst with @verdict, below 0. */
+uint8_t efanic_end_status(const struct efanic_dst *dst, int verdict);
 void efanic_tx_sent(void *ctx, void *cookie, int status); /* link_ops.on_sent */
 /* link_ops.on_lost */
 void efanic_tx_lost(void *ctx, struct link_peer *peer, uint64_t tag, const void *frame, size_t len, int status);

@@ -139,28 +139,19 @@ int efanic_tx_report(struct efanic_qp *qp)
 	return n;
 }
 
-/* What the completion says for a verdict of the link. */
-static uint8_t status_of(struct efanic_qp *qp, const struct efanic_swr *s, int verdict)
+uint8_t efanic_end_status(const struct efanic_dst *dst, int verdict)
 {
-	if (verdict == 0)
-		return EFANIC_OK;
-	if (efanic_dst_is_stale(qp->nic, s->dst))
-		return EFANIC_LOCAL_INVALID_AH;
-	if (verdict > 0)
-		return efanic_refusal_status(verdict);
 	switch (verdict) {
 	case -EACCES:
 		return EFANIC_REMOTE_BAD_ADDRESS;
 	case -ENOTCONN:
 		return EFANIC_REMOTE_BAD_DEST_QPN;
 	case -ECONNREFUSED:
-		return s->dst->has_answered ? EFANIC_REMOTE_ABORT : EFANIC_REMOTE_BAD_DEST_QPN;
+		return dst->has_answered ? EFANIC_REMOTE_ABORT : EFANIC_REMOTE_BAD_DEST_QPN;
 	case -EHOSTUNREACH:
 	case -ENETUNREACH:
-		qp->stats.unresponsive_remote_events++;
 		return EFANIC_LOCAL_UNREACH_REMOTE;
 	case -ETIMEDOUT:
-		qp->stats.unresponsive_remote_events++;
 		return EFANIC_LOCAL_UNRESP_REMOTE;
 	case -EPROTO:
 		return EFANIC_REMOTE_FEATURE_MISMATCH;
@@ -173,6 +164,20 @@ static uint8_t status_of(struct efanic_qp *qp, const struct efanic_swr *s, int v
 	default:
 		return EFANIC_LOCAL_QP_INTERNAL;
 	}
+}
+
+/* What the completion says for a verdict of the link. */
+static uint8_t status_of(struct efanic_qp *qp, const struct efanic_swr *s, int verdict)
+{
+	if (verdict == 0)
+		return EFANIC_OK;
+	if (efanic_dst_is_stale(qp->nic, s->dst))
+		return EFANIC_LOCAL_INVALID_AH;
+	if (verdict > 0)
+		return efanic_refusal_status(verdict);
+	qp->stats.unresponsive_remote_events +=
+		verdict == -ETIMEDOUT || verdict == -EHOSTUNREACH || verdict == -ENETUNREACH;
+	return efanic_end_status(s->dst, verdict);
 }
 
 /* --- to the link --- */

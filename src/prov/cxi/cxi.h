@@ -606,8 +606,8 @@ bool cxi_fc_holds(struct cxi_txc *t, const struct cxi_dest *dest);           /* 
 void cxi_fc_refused(struct cxi_tx *tx);
 /**
  * cxi_fc_miscounted() - A peer has refused, or will refuse, something of @portal that no context knows. From now on its
- * notices name as many as they can, of which the peer takes what is true; else that peer would take the rest for
- * refusals that are to be told of yet, and refuse us for ever.
+ * notices name as many as they can when nothing is under way there, of which the peer takes what is true; else that
+ * peer would take the rest for refusals that are to be told of yet, and refuse us for ever.
  */
 void cxi_fc_miscounted(struct cxi_portal *portal);
 void cxi_fc_notified(struct cxi_rxc *r, struct cxi_portal *p, const struct cassini_event *ev); /* a sender's notice */

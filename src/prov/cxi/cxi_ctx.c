@@ -168,21 +168,21 @@ static int context_enable(struct cxi_ep *ep)
 	ret = ret ? ret : kit_ep_enable_check(&ep->kit);
 	if (ret)
 		return ret;
-	memcpy(ep->keys, sep->keys, sizeof(ep->keys));
-	ep->key_cnt = sep->key_cnt;
 	lock_acquire(&ep->domain->kit.lock);
-	ep->portal = sep->portal;
-	ret = cxi_contexts_enable(ep);
-	if (ret)
-		ep->portal = NULL;
+	if (!ep->kit.enabled) { /* perhaps by another thread, just now */
+		memcpy(ep->keys, sep->keys, sizeof(ep->keys));
+		ep->key_cnt = sep->key_cnt;
+		ep->portal = sep->portal;
+		ret = cxi_contexts_enable(ep);
+		if (ret)
+			ep->portal = NULL;
+	}
 	lock_release(&ep->domain->kit.lock);
 	return ret;
 }
 
 int cxi_ctx_enable(struct cxi_ep *ep)
 {
-	if (ep->kit.enabled)
-		return 0;
 	switch (ep->kind) {
 	case CXI_SEP:
 		return sep_enable(ep);
@@ -219,10 +219,12 @@ static int ctx_close(struct fid *fid)
 		lock_acquire(&ep->domain->kit.lock);
 		cxi_ep_stop(ep);
 		*slot = NULL; /* events of regions look there */
+		sep->children--;
 		lock_release(&ep->domain->kit.lock);
+	} else {
+		*slot = NULL;
+		sep->children--;
 	}
-	*slot = NULL;
-	sep->children--;
 	kit_ep_fini(&ep->kit);
 	mem_free(ep);
 	return 0;

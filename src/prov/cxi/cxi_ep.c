@@ -186,11 +186,8 @@ static int ep_enable_locked(struct cxi_ep *ep)
 
 static int ep_enable(struct cxi_ep *ep)
 {
-	int ret;
+	int ret = kit_ep_enable_check(&ep->kit);
 
-	if (ep->kit.enabled)
-		return 0;
-	ret = kit_ep_enable_check(&ep->kit);
 	if (ret)
 		return ret;
 	if ((ep->wants_stx && !ep->stx) || (ep->wants_srx && !ep->srx)) {

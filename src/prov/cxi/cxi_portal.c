@@ -93,13 +93,24 @@ int cxi_portal_add_txc(struct cxi_portal *p, struct cxi_txc *t)
 	return 0;
 }
 
+/* Is anything of @t under way, or of what nobody remembers? */
+static bool is_busy(const struct cxi_portal *p, const struct cxi_txc *t)
+{
+	bool is_idle = !t->used;
+
+	for (int i = 0; i < p->dom_cnt; i++)
+		is_idle &= cassini_dom_is_idle(p->dom[i]);
+	return !is_idle;
+}
+
 void cxi_portal_del_txc(struct cxi_portal *p, struct cxi_txc *t)
 {
+	if (is_busy(p, t))
+		cxi_fc_miscounted(p); /* it may be refused yet, and other contexts may stay */
 	t->cps.dom = NULL; /* memory of a Domain may be used again for another */
 	cxi_fc_forget(t, p);
 	cxi_rnr_forget(t, p);
 	cxi_alive_forget(p, t);
-	cxi_fc_miscounted(p); /* what is under way of it may be refused yet, and other contexts may stay */
 	for (int i = 0; i < p->txc_cnt; i++) {
 		if (p->txc[i] == t) {
 			p->txc[i] = p->txc[--p->txc_cnt];

@@ -23,7 +23,7 @@ struct cxi_dwq {
 	LIST_ENTRY(cxi_dwq) link;        /* domain->dwqs */
 	struct cassini_cp *cp;
 	struct cassini_cmdq *cmdq;
-	uint32_t tclass;
+	enum cassini_tc tc;
 	uint16_t vni;
 };
 
@@ -49,7 +49,7 @@ static int dwq_open(struct cxi_domain *d, uint16_t vni, uint32_t tclass, struct 
 	if (!q)
 		return -FI_ENOMEM;
 	q->vni = vni;
-	q->tclass = tclass;
+	q->tc = cxi_tc(tclass);
 	ret = cxi_cp_open(d, vni, tclass, &q->cp);
 	attr.cp = q->cp;
 	ret = ret ? ret : cassini_cmdq_open(d->lni, &attr, &q->cmdq);
@@ -68,7 +68,7 @@ int cxi_dwq_get(struct cxi_domain *d, uint16_t vni, uint32_t tclass, struct cass
 	int ret = 0;
 
 	LIST_FOREACH(q, &d->dwqs, link)
-		if (q->vni == vni && q->tclass == tclass)
+		if (q->vni == vni && q->tc == cxi_tc(tclass))
 			break;
 	ret = q ? 0 : dwq_open(d, vni, tclass, &q);
 	if (!ret)

@@ -108,7 +108,7 @@ static void sender_tell(struct efa_rx *rx, unsigned prov_errno)
 	bool is_waiting = efa_pkt_tab[rx->type].props & (EFA_P_DC | EFA_P_READ_IOV | EFA_P_LONGCTS);
 	struct efa_hdr h = {.type = rx->type, .send_id = rx->send_id};
 
-	if (is_memory && is_waiting && !(rx->peer->flags & EFA_PEER_REMOVED))
+	if (is_memory && is_waiting && !(rx->peer->flags & EFA_PEER_REMOVED) && !rx->ep->kit.closing)
 		efa_refuse_send(rx->peer, &h);
 }
 

@@ -191,8 +191,6 @@ static int ep_enable(struct opx_ep *ep)
 {
 	int ret;
 
-	if (ep->kit.enabled)
-		return 0;
 	if (!opx_turn_take(ep->domain, &ep->turn))
 		return -FI_EIO;
 	ret = enable_in_turn(ep);

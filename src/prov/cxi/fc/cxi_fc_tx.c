@@ -269,10 +269,25 @@ void cxi_fc_miscounted(struct cxi_portal *portal)
 	portal->is_miscounted = true;
 }
 
+/*
+ * Has all that any context of @p's portal has sent there come back? Else more than is known must not be told of: the
+ * peer would go on before who sent it has heard of its refusal, and take what is sent next in front of it.
+ */
+static bool is_all_back(const struct fc_peer *p)
+{
+	const struct cassini_dom *dom = cxi_portal_dom(p->portal, p->dest.vni);
+
+	for (int i = 0; i < p->portal->txc_cnt; i++)
+		if (in_flight(p->portal->txc[i], p))
+			return false;
+	return dom && cassini_peer_is_idle(dom, p->dest.nic, p->dest.pid);
+}
+
 /* The notice. Return: it is on its way; what it has no room for follows. */
 static bool peer_tell(const struct cxi_txc *t, struct fc_peer *p)
 {
-	uint32_t cnt = MIN(p->drops, (uint32_t)DROPS_MAX), says = p->portal->is_miscounted ? (uint32_t)DROPS_MAX : cnt;
+	bool all = p->portal->is_miscounted && is_all_back(p);
+	uint32_t cnt = MIN(p->drops, (uint32_t)DROPS_MAX), says = all ? (uint32_t)DROPS_MAX : cnt;
 
 	if (cxi_ctrl_send(p->portal, &p->dest, cxi_sh_ctrl(CXI_CTRL_FC_NOTIFY, t->idx, p->dest.rx_idx, says)))
 		return false;
