@@ -12,9 +12,8 @@
  * Many use an entry again as it is, and then it still holds ours, of this queue or of another one, or of one that is
  * closed: to write there would change what a queue shows, or memory that is somebody else's by now. So a queue shows
  * its errors in a place of its own among these, which are never anything else: an address says by itself whether it is
- * one of them. Each provider, being a module of its own, has its own places: an entry that goes from one provider's queue
- * to another's is not recognised. Queues in excess of the places, and longer data, are shown as they are kept, and are known to their own
- * queue alone.
+ * one of them. Each provider, a module of its own, has its own places and knows no other's. Queues in excess of the
+ * places, and longer data, are shown as they are kept, and are known to their own queue alone.
  */
 #define SLOTS 256u
 
