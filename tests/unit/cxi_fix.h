@@ -157,6 +157,30 @@ static inline void cxi_fix_ep_open(struct cxi_fix_ep *e, const struct cxi_fix *f
 	assert_int_equal(cxi_fix_ep_try(e, f), 0);
 }
 
+/*
+ * A scalable endpoint in a domain of its own, with two transmit contexts that are enabled and make their completions in
+ * @e->cq.
+ */
+static inline void cxi_fix_sep_open(struct cxi_fix *f, struct cxi_fix_ep *e, struct fid_ep *tx[2])
+{
+	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE};
+	struct fi_info *h = fi_allocinfo();
+	struct fi_av_attr av_attr = {0};
+
+	assert_non_null(h);
+	h->ep_attr->tx_ctx_cnt = h->ep_attr->rx_ctx_cnt = 2;
+	cxi_fix_open_info(f, cxi_fix_info(FI_VERSION(1, 17), h));
+	assert_int_equal(fi_av_open(f->domain, &av_attr, &e->av, NULL), 0);
+	assert_int_equal(fi_cq_open(f->domain, &cq_attr, &e->cq, NULL), 0);
+	assert_int_equal(fi_scalable_ep(f->domain, f->info, &e->ep, NULL), 0);
+	assert_int_equal(fi_scalable_ep_bind(e->ep, &e->av->fid, 0), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(fi_tx_context(e->ep, i, NULL, &tx[i], NULL), 0);
+		assert_int_equal(fi_ep_bind(tx[i], &e->cq->fid, FI_TRANSMIT), 0);
+		assert_int_equal(fi_enable(tx[i]), 0);
+	}
+}
+
 /* The adapter alone is at work for @e, until @eq has something to say, which nobody reads. */
 static inline void cxi_fix_await_event(const struct cxi_fix *f, struct cassini_eq *eq, const struct cxi_fix_ep *e,
 				       int cnt)

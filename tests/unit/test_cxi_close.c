@@ -162,37 +162,28 @@ static void context_close__before_it_is_fetched(void **state)
 {
 	static uint8_t out[200000], in[sizeof(out)];
 	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
-	struct fi_info *h = fi_allocinfo();
 	struct fi_cq_tagged_entry entry;
 	struct fi_cq_err_entry err = {0};
 	struct cxi_fix_ep e, to;
 	struct cxi_fix f, far;
 	size_t len = sizeof(struct cxi_addr);
 	struct cxi_addr addr;
-	struct fid_ep *tx;
+	struct fid_ep *tx[2];
 
 	(void)state;
-	assert_non_null(h);
-	h->ep_attr->tx_ctx_cnt = h->ep_attr->rx_ctx_cnt = 2;
-	cxi_fix_open_info(&f, cxi_fix_info(FI_VERSION(1, 17), h));
+	cxi_fix_sep_open(&f, &e, tx);
 	cxi_fix_open(&far);
 	cxi_fix_ep_open(&to, &far);
 	assert_int_equal(fi_getname(&to.ep->fid, &addr, &len), 0);
-	assert_int_equal(fi_av_open(f.domain, &(struct fi_av_attr){0}, &e.av, NULL), 0);
-	assert_int_equal(fi_cq_open(f.domain, &(struct fi_cq_attr){.format = FI_CQ_FORMAT_TAGGED}, &e.cq, NULL), 0);
-	assert_int_equal(fi_scalable_ep(f.domain, f.info, &e.ep, NULL), 0);
-	assert_int_equal(fi_scalable_ep_bind(e.ep, &e.av->fid, 0), 0);
-	assert_int_equal(fi_tx_context(e.ep, 0, NULL, &tx, NULL), 0);
-	assert_int_equal(fi_ep_bind(tx, &e.cq->fid, FI_TRANSMIT), 0);
-	assert_int_equal(fi_enable(tx), 0);
 	assert_int_equal(fi_av_insert(e.av, &addr, 1, NULL, 0, NULL), 1);
 	memset(out, 0x11, sizeof(out));
-	assert_int_equal(fi_send(tx, out, sizeof(out), NULL, 0, NULL), 0);
+	assert_int_equal(fi_send(tx[0], out, sizeof(out), NULL, 0, NULL), 0);
 	while (unexpected(&to, &far) != 1) {
 		assert_int_equal(fi_cq_read(to.cq, &entry, 1), -FI_EAGAIN);
 		assert_true(clk_now_ns(NULL) < until);
 	}
-	assert_int_equal(fi_close(&tx->fid), 0);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(fi_close(&tx[i]->fid), 0);
 	memset(out, 0x77, sizeof(out));
 	assert_int_equal(fi_recv(to.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, NULL), 0);
 	for (until = clk_now_ns(NULL) + WAIT_NS; fi_cq_readerr(to.cq, &err, 0) != 1;) {

@@ -163,27 +163,6 @@ static void side_open(const struct world *w, struct side *c)
 	assert_int_equal(fi_av_insert(c->e.av, &to, 1, NULL, 0, NULL), 1);
 }
 
-/* A scalable endpoint, whose contexts make their completions in @e->cq. */
-static void sep_open(struct cxi_fix *f, struct cxi_fix_ep *e, struct fid_ep *tx[2])
-{
-	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_NONE};
-	struct fi_info *h = fi_allocinfo();
-	struct fi_av_attr av_attr = {0};
-
-	assert_non_null(h);
-	h->ep_attr->tx_ctx_cnt = h->ep_attr->rx_ctx_cnt = 2;
-	cxi_fix_open_info(f, cxi_fix_info(FI_VERSION(1, 17), h));
-	assert_int_equal(fi_av_open(f->domain, &av_attr, &e->av, NULL), 0);
-	assert_int_equal(fi_cq_open(f->domain, &cq_attr, &e->cq, NULL), 0);
-	assert_int_equal(fi_scalable_ep(f->domain, f->info, &e->ep, NULL), 0);
-	assert_int_equal(fi_scalable_ep_bind(e->ep, &e->av->fid, 0), 0);
-	for (int i = 0; i < 2; i++) {
-		assert_int_equal(fi_tx_context(e->ep, i, NULL, &tx[i], NULL), 0);
-		assert_int_equal(fi_ep_bind(tx[i], &e->cq->fid, FI_TRANSMIT), 0);
-		assert_int_equal(fi_enable(tx[i]), 0);
-	}
-}
-
 /* What was refused of one context is told of by nobody; the other one of the same process is heard all the same. */
 static void gone__a_context_before_it_tells(void **state)
 {
@@ -198,7 +177,7 @@ static void gone__a_context_before_it_tells(void **state)
 
 	(void)state;
 	world_open(&w, "hardware", false);
-	sep_open(&c.f, &c.e, tx);
+	cxi_fix_sep_open(&c.f, &c.e, tx);
 	assert_int_equal(fi_getname(&w.b.e.ep->fid, &to, &len), 0);
 	assert_int_equal(fi_av_insert(c.e.av, &to, 1, NULL, 0, NULL), 1);
 	assert_int_equal(fi_tsend(tx[0], "abc", 3, NULL, 0, TAG, NULL), 0);

@@ -42,15 +42,20 @@ static struct cassini_drops *drops_find(const struct cassini_pte *pte, const str
 	return d;
 }
 
+/* @by: 1 or -1: one more, or one less, is refused whatever the state. */
+static void apart_count(struct cassini_pte *pte, int by)
+{
+	pte->apart_cnt += (uint32_t)by;
+	cassini_pte_gate(pte);
+}
+
 static void drops_free(struct cassini_drops *d)
 {
-	struct cassini_pte *pte = d->pte;
-
-	TAILQ_REMOVE(&pte->drops, d, link);
+	if (d->is_apart && d->cnt)
+		apart_count(d->pte, -1);
+	TAILQ_REMOVE(&d->pte->drops, d, link);
 	SLIST_REMOVE(&d->peer->drops, d, cassini_drops, next);
-	pte->apart_cnt -= d->is_apart && d->cnt;
 	mem_free(d);
-	cassini_pte_gate(pte);
 }
 
 static void drops_lose(struct cassini_drops *d)
@@ -93,9 +98,9 @@ void cassini_drops_add(struct cassini_pte *pte, struct cassini_peer *peer)
 		SLIST_INSERT_HEAD(&peer->drops, d, next);
 	}
 	pte->drops_lost += d->is_apart;
-	pte->apart_cnt += d->is_apart && !d->cnt;
+	if (d->is_apart && !d->cnt)
+		apart_count(pte, 1);
 	d->cnt++;
-	cassini_pte_gate(pte);
 }
 
 void cassini_drops_clear(struct cassini_pte *pte, bool and_apart)
@@ -119,10 +124,9 @@ uint32_t cassini_drops_part(struct cassini_pte *pte)
 			continue;
 		d->is_apart = true;
 		pte->drops_lost += d->cnt;
-		pte->apart_cnt++;
+		apart_count(pte, 1);
 		n++;
 	}
-	cassini_pte_gate(pte);
 	return n;
 }
 
@@ -138,6 +142,7 @@ void cassini_drops_unmap(struct cassini_pte *pte, const struct cassini_dom *dom)
 uint32_t cassini_drops_told(struct cassini_pte *pte, const struct cassini_event *notice, uint32_t cnt)
 {
 	struct cassini_drops *d;
+	bool is_apart;
 	uint32_t own;
 
 	lock_assert_held(pte->lni->nic->open.lock);
@@ -148,14 +153,12 @@ uint32_t cassini_drops_told(struct cassini_pte *pte, const struct cassini_event 
 	if (!own)
 		return 0;
 	d->cnt -= own;
-	if (d->is_apart) {
-		pte->apart_cnt -= !d->cnt;
-		cassini_pte_gate(pte);
-		return 0;
-	}
-	if (!d->cnt)
+	is_apart = d->is_apart;
+	if (!d->cnt && is_apart)
+		apart_count(pte, -1);
+	else if (!d->cnt)
 		drops_free(d);
-	return own;
+	return is_apart ? 0 : own;
 }
 
 uint32_t cassini_drops_lost(struct cassini_pte *pte)

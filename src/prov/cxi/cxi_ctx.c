@@ -212,19 +212,18 @@ static int ctx_close(struct fid *fid)
 {
 	struct cxi_ep *ep = to_ep(fid), *sep = ep->parent;
 	struct cxi_ep **slot = ep->kind == CXI_TX_CTX ? &sep->tx[ep->idx] : &sep->rx[ep->idx];
+	bool is_ours = !ep->domain->kit.forked(&ep->domain->kit);
 
 	if (ep->children)
 		return -FI_EBUSY;
-	if (!ep->domain->kit.forked(&ep->domain->kit)) {
+	if (is_ours) {
 		lock_acquire(&ep->domain->kit.lock);
 		cxi_ep_stop(ep);
-		*slot = NULL; /* events of regions look there */
-		sep->children--;
-		lock_release(&ep->domain->kit.lock);
-	} else {
-		*slot = NULL;
-		sep->children--;
 	}
+	*slot = NULL; /* events of regions look there */
+	sep->children--;
+	if (is_ours)
+		lock_release(&ep->domain->kit.lock);
 	kit_ep_fini(&ep->kit);
 	mem_free(ep);
 	return 0;

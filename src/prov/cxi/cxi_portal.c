@@ -24,10 +24,13 @@ struct cassini_dom *cxi_portal_dom(const struct cxi_portal *p, uint16_t vni)
 
 int cxi_cp_open(struct cxi_domain *d, uint16_t vni, uint32_t tclass, struct cassini_cp **out)
 {
-	int ret = cassini_cp_open(d->lni, vni, cxi_tc(tclass), CASSINI_TC_TYPE_DEFAULT, out);
+	enum cassini_tc tc = cxi_tc(tclass);
+	int ret = cassini_cp_open(d->lni, vni, tc, CASSINI_TC_TYPE_DEFAULT, out);
 
-	return ret == -FI_EACCES ? cassini_cp_open(d->lni, vni, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, out)
-				 : ret;
+	if (ret != -FI_EACCES || tc == CASSINI_TC_BEST_EFFORT)
+		return ret;
+	LOG_WARN("Remapping original TC from %s to BEST_EFFORT: the service does not allow it", "the requested class");
+	return cassini_cp_open(d->lni, vni, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, out);
 }
 
 int cxi_cps_add(struct cxi_cps *c, const struct cxi_portal *p, uint32_t tclass)

@@ -212,13 +212,7 @@ int cxi_txc_open(struct cxi_domain *d, const struct cxi_key *key, uint32_t tclas
 	t->tclass = tclass;
 	ret = slab_init(&t->txs, sizeof(struct cxi_tx), CACHE_LINE, 64, 0);
 	ret = ret ? ret : cassini_eq_open(d->lni, slots, 0, &t->eq);
-	if (!ret)
-		ret = cassini_cp_open(d->lni, key->vni, cxi_tc(tclass), CASSINI_TC_TYPE_DEFAULT, &t->cp);
-	if (ret == -FI_EACCES && cxi_tc(tclass) != CASSINI_TC_BEST_EFFORT) {
-		LOG_WARN("Remapping original TC from %s to BEST_EFFORT: the service does not allow it",
-			 "the requested class");
-		ret = cassini_cp_open(d->lni, key->vni, CASSINI_TC_BEST_EFFORT, CASSINI_TC_TYPE_DEFAULT, &t->cp);
-	}
+	ret = ret ? ret : cxi_cp_open(d, key->vni, tclass, &t->cp);
 	attr.cp = t->cp;
 	ret = ret ? ret : cassini_cmdq_open(d->lni, &attr, &t->cmdq);
 	if (ret) {

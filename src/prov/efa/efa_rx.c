@@ -145,13 +145,13 @@ void efa_rx_fail(struct efa_rx *rx, int err, unsigned prov_errno)
 		return; /* told to the receive that will match it */
 	if (fail_later(rx, err, prov_errno))
 		return;
-	if (rx->kind == EFA_RX_MSG)
+	if (rx->kind == EFA_RX_MSG) {
 		sender_tell(rx, prov_errno);
-	if (rx->kind == EFA_RX_MSG)
 		kit_rx_fail(rx->krx, &res, err, (int)prov_errno, 0, text,
 			    efa_err_data(rx->ep, rx->peer, prov_errno, text, sizeof(text)));
-	else if (rx->kind == EFA_RX_WRITE)
+	} else if (rx->kind == EFA_RX_WRITE) {
 		write_failed(rx, err, prov_errno);
+	}
 	if (rx->kind == EFA_RX_READ)
 		efa_tx_fail(rx->tx, err, prov_errno); /* ends @rx, too */
 	else
