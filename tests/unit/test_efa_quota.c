@@ -321,6 +321,105 @@ static void work__writes_that_do_not_end(void **state)
 	assert_others_get_on();
 }
 
+/* A message of the victim for @to, as the packet in which it leaves. It takes the next number. */
+static struct efa_pkt *message_for(struct efa_peer *to, uint64_t tag)
+{
+	struct efa_hdr h = {.type = EFA_PKT_EAGER_TAGRTM, .flags = EFA_FLAG_MSG | EFA_FLAG_TAGGED, .tag = tag,
+			    .msg_id = to->next_msg_id++, .msg_len = sizeof(tag)};
+	struct efa_pkt *pkt = efa_pkt_get(to->ep, to, false);
+	size_t len;
+
+	assert_non_null(pkt);
+	efa_hdr_identity(to->ep, to, &h);
+	len = efa_pkt_encode(&h, pkt->buf, EFA_PKT_SMALL);
+	memcpy(pkt->buf + len, &tag, sizeof(tag));
+	pkt->type = h.type;
+	pkt->sge[0] = (struct efanic_sge){pkt->buf, (uint32_t)(len + sizeof(tag)), EFANIC_LKEY_INTERNAL};
+	pkt->sge_cnt = 1;
+	return pkt;
+}
+
+/* The next message of the victim at @side has @tag and @len bytes. */
+static void arrives(int side, uint64_t tag, size_t len)
+{
+	static uint8_t in[20000];
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+	struct fi_cq_tagged_entry e;
+	ssize_t ret;
+
+	assert_int_equal(fi_trecv(r.ep[side], in, sizeof(in), NULL, FI_ADDR_UNSPEC, 0, UINT64_MAX, NULL), 0);
+	while ((ret = fi_cq_read(r.cq[side], &e, 1)) == -FI_EAGAIN) {
+		assert_true(clk_now_ns(NULL) < until);
+		drive();
+	}
+	assert_int_equal(ret, 1);
+	assert_int_equal(e.tag, tag);
+	assert_int_equal(e.len, len);
+}
+
+/* A packet waits for a peer that has no receive: a message of several packets for another one leaves all the same. */
+static void queued__others_do_not_wait(void **state)
+{
+	static uint8_t out[20000];
+	struct efa_ep *ep = inner(VICTIM);
+	struct efa_peer *bad = ep->peers[r.name[BAD]];
+	struct fi_cq_tagged_entry e;
+	struct efa_pkt *pkt;
+	struct fid_mr *mr;
+
+	(void)state;
+	assert_int_equal(fi_mr_reg(r.domain, out, sizeof(out), FI_SEND, 0, 0, 0, &mr, NULL), 0);
+	lock_acquire(lock_of_all());
+	efa_peer_flag(bad, EFA_PEER_RNR, true);
+	bad->rnr_until_ns = UINT64_MAX;
+	pkt = message_for(bad, 1);
+	STAILQ_INSERT_TAIL(&ep->queued, pkt, link);
+	ep->is_busy = true;
+	lock_release(lock_of_all());
+	assert_int_equal(fi_tsend(r.ep[VICTIM], out, sizeof(out), fi_mr_desc(mr), r.name[GOOD], 2, NULL), 0);
+	arrives(GOOD, 2, sizeof(out));
+	assert_false(LOCKED(STAILQ_EMPTY(&ep->queued)));
+	while (fi_cq_read(r.cq[VICTIM], &e, 1) != 1)
+		drive();
+	assert_int_equal(fi_close(&mr->fid), 0);
+	LOCKED(bad->rnr_until_ns = 0);
+	arrives(BAD, 1, 8);
+}
+
+/* A message whose peer has no receive is kept while that peer is removed and inserted again: it is the new one's. */
+static void again__to_who_was_inserted_again(void **state)
+{
+	struct efa_ep *ep = inner(VICTIM);
+	struct efanic_wc wc = {.opcode = EFANIC_OP_SEND, .status = EFANIC_REMOTE_RNR};
+	struct efa_peer *good = ep->peers[r.name[GOOD]];
+	uint8_t addr[EFA_ADDR_LEN], bytes[EFA_PKT_SMALL];
+	size_t len = sizeof(addr);
+	struct efa_pkt *pkt;
+	struct efa_tx *tx;
+
+	(void)state;
+	lock_acquire(lock_of_all());
+	pkt = message_for(good, 3);
+	view_set(&wc.data, bytes, pkt->sge[0].len);
+	memcpy(bytes, pkt->buf, wc.data.len);
+	efa_pkt_put(pkt);
+	tx = efa_tx_get(ep, good, EFA_TX_SEND);
+	tx->cq_flags = FI_SEND | FI_TAGGED;
+	tx->len = 8;
+	wc.wr_id = efa_tx_owned(tx);
+	lock_release(lock_of_all());
+	assert_int_equal(fi_getname(&r.ep[GOOD]->fid, addr, &len), 0);
+	assert_int_equal(fi_av_remove(r.av[VICTIM], &r.name[GOOD], 1, 0), 0);
+	assert_int_equal(fi_av_insert(r.av[VICTIM], addr, 1, &r.name[GOOD], 0, NULL), 1);
+	lock_acquire(lock_of_all());
+	good = efa_peer_get(ep, r.name[GOOD]);
+	wc.src = good->dst;
+	efa_on_wc(ep, &wc);
+	assert_ptr_equal(tx->peer, good);
+	lock_release(lock_of_all());
+	arrives(GOOD, 3, 8);
+}
+
 /* A process reads its room once: one for each. */
 static int run(const char *net, bool is_near)
 {
@@ -331,6 +430,8 @@ static int run(const char *net, bool is_near)
 		cmocka_unit_test_setup_teardown(open__messages_that_do_not_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(open__the_same_bytes_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(work__writes_that_do_not_end, setup, teardown),
+		cmocka_unit_test_setup_teardown(queued__others_do_not_wait, setup, teardown),
+		cmocka_unit_test_setup_teardown(again__to_who_was_inserted_again, setup, teardown),
 	};
 
 	int status = -1;

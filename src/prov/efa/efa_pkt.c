@@ -238,6 +238,7 @@ static struct efa_pkt *pkt_again(struct efa_ep *ep, const struct efanic_wc *wc)
 		}
 		return NULL;
 	}
+	tx->peer = peer; /* the one that it was for may have been removed and inserted again */
 	pkt->type = efa_eager_type(tx->cq_flags & FI_TAGGED);
 	pkt->tx = tx;
 	pkt->payload_len = (uint32_t)tx->len;

@@ -401,7 +401,8 @@ static int send_segments(struct efa_tx *tx, struct efa_hdr *h, uint64_t total)
 
 	if (seg * cnt < total && total - seg * (cnt - 1) > cap)
 		cnt++;
-	if (efanic_sq_free(tx->ep->qp) < cnt || !STAILQ_EMPTY(&tx->ep->queued))
+	/* Packets in the endpoint's queue are no reason to refuse: they may wait for another peer that is not ready. */
+	if (efanic_sq_free(tx->ep->qp) < cnt)
 		return -FI_EAGAIN;
 	for (uint64_t i = 0, off = 0; i < cnt; i++) {
 		uint64_t len = i + 1 == cnt ? total - off : seg;
