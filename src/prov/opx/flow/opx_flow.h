@@ -91,6 +91,7 @@ enum opx_ud {
 #define OPX_REPLAY_REFS    8192u      /* iov replays */
 /* packets of one flow that may wait for a missing one */
 #define OPX_RX_AHEAD       (OPX_REPLAY_COPIES + OPX_REPLAY_REFS)
+#define OPX_RX_KEPT        (2 * OPX_RX_AHEAD) /* of all flows together: each at most as many as it leaves to others */
 #define OPX_NACK_MAX       32u        /* packets that one NACK names */
 
 struct opx_flow;

@@ -73,9 +73,11 @@ static struct opx_replay *ahead_copy(struct opx_flow *f, const struct hfi_pkt *p
 {
 	bool is_placed = pkt->type == HFI_RCV_EXPECTED;
 	struct opx_rel *rel = f->rel;
-	struct opx_replay *r =
-		rel->ahead < OPX_RX_AHEAD ? opx_replay_new(rel, is_placed ? 0 : pkt->data.len, false) : NULL;
+	struct opx_replay *r;
 
+	if (f->ahead_cnt + rel->ahead >= OPX_RX_KEPT)
+		return NULL;
+	r = opx_replay_new(rel, is_placed ? 0 : pkt->data.len, false);
 	if (!r)
 		return NULL;
 	if (!place(f, pkt)) {
@@ -153,7 +155,7 @@ void opx_flow_hold(struct opx_flow *f, const struct hfi_pkt *pkt)
 		rel->st.ahead_drops++;
 		return;
 	}
-	if (rel->ahead < OPX_RX_AHEAD)
+	if (rel->ahead < OPX_RX_KEPT)
 		r = opx_replay_new(rel, pkt->data.len, false);
 	if (!r) { /* a stream with a hole must not begin */
 		rel->st.ahead_drops++;
