@@ -6,7 +6,9 @@
 # ibv_get_cq_event(). Ours and the stock ones run on the newest libfabric that is found, or on the one of
 # SOFTFABRIC_PEERS, a prefix with lib/libfabric.so.1. UCX takes turns of its own behind each row, raw_limit as well.
 # Rows of local and net are measured on near and on far processors, where there are both; PLACE_SECONDS says how long
-# to wait for those that a virtual machine has shown before and does not have at the moment.
+# to wait for those that a virtual machine has shown before and does not have at the moment. To keep the processors from
+# other work begin it by `chrt -r 1`, never by -f: programs that poll for each other and never give way stop even the
+# clock that would end them.
 name=all
 . "$(dirname "$0")/../lib.sh"
 out=${2:-$build/bench}
