@@ -182,6 +182,34 @@ static void dgram_lost(struct ct *c)
 	dg_close(c, &d);
 }
 
+/* Who is inserted where another one was removed is the one that is sent to: by turns the peer and oneself. */
+static void dgram_reinsert(struct ct *c)
+{
+	uint8_t own[64];
+	size_t len = sizeof(own);
+	struct dg d;
+
+	dg_open(c, &d);
+	OK(fi_getname(&c->ep->fid, own, &len));
+	for (unsigned i = 0; i < 6; i++) {
+		uint8_t *in = slot(&d, 0) + d.prefix, *out = slot(&d, 1) + d.prefix;
+
+		dg_recv(c, &d, 0);
+		*in = 7;
+		*out = (uint8_t)c->rank;
+		ct_barrier(c);
+		while (ct_again(c, fi_send(c->ep, slot(&d, 1), d.prefix + 1, d.b.desc, c->peer, &c->ctx[1])))
+			;
+		CHECK(ct_comp(c, c->txcq).e.op_context == &c->ctx[1], "context");
+		CHECK(ct_comp(c, c->rxcq).e.op_context == &c->ctx[0], "context");
+		CHECK(*in == (i % 2 ? c->rank : !c->rank), "round %u: the datagram of %u", i, *in);
+		ct_barrier(c);
+		OK(fi_av_remove(c->av, &c->peer, 1, 0));
+		RET(1, fi_av_insert(c->av, i % 2 ? c->peer_addr : own, 1, &c->peer, 0, NULL));
+	}
+	dg_close(c, &d);
+}
+
 /* A burst into posted receives: what arrives is whole and arrives once. */
 static void dgram_burst(struct ct *c)
 {
@@ -230,6 +258,7 @@ const struct ct_test dgram_tests[] = {
 	{"dgram_forms", dgram_forms, FI_MSG, DG, 0, "tx.iov_limit rx.iov_limit cq_data_size op:FI_TRANSMIT_COMPLETE"},
 	{"dgram_limits", dgram_limits, FI_MSG, DG, 0, "max_msg_size tx.iov_limit rx.iov_limit inject_size"},
 	{"dgram_lost", dgram_lost, FI_MSG, DG, 0, "rm:FI_RM_DISABLED"},
+	{"dgram_reinsert", dgram_reinsert, FI_MSG, DG, 0, NULL},
 	{"dgram_burst", dgram_burst, FI_MSG, DG, 0, "tx.size rx.size"},
 	{0},
 };

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "kit/stubs.h"
 #include "prov/efa/efa.h"
+#include "prov/efa/efa_obj.h"
 
 #define AV_COUNT_MIN 16384u
 
@@ -104,6 +105,8 @@ static void av_removed(struct kit_av *kav, fi_addr_t fi_addr, const void *addr)
 	for (uint32_t i = 0; i < kav->ep_cnt; i++) {
 		if (d->kind == EFA_RDM)
 			efa_peer_removed(ep_at(kav, i), fi_addr);
+		else
+			efa_dgram_removed(kav->eps[i], fi_addr);
 	}
 	efanic_ah_close(d->nic, av->ahn[fi_addr]);
 }

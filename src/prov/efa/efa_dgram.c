@@ -108,6 +108,16 @@ static struct efanic_dst *dst_of(struct efa_dgram *ep, fi_addr_t to)
 	return ep->dsts[to];
 }
 
+void efa_dgram_removed(struct kit_ep *kep, fi_addr_t fi_addr)
+{
+	struct efa_dgram *ep = container_of(kep, struct efa_dgram, kit);
+
+	if (fi_addr >= ep->dsts_cap || !ep->dsts[fi_addr])
+		return;
+	efanic_dst_put(ep->dsts[fi_addr]); /* what is on its way has references of its own */
+	ep->dsts[fi_addr] = NULL;
+}
+
 static struct dgram_wr *wr_new(struct efa_dgram *ep, void *context, bool is_recv, bool wants_cqe)
 {
 	struct dgram_wr *wr = slab_get(&ep->wrs);
