@@ -78,19 +78,28 @@ static void inject(int from, uint64_t tag)
 		drive();
 }
 
-/* The next message of @from has @tag. */
-static void take(int from, uint64_t tag)
+/* The next message of @from at @at, in @buf. */
+static struct fi_cq_tagged_entry next_of(int at, fi_addr_t from, void *buf, size_t size)
 {
-	uint64_t until = clk_now_ns(NULL) + WAIT_NS, text = 0;
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
 	struct fi_cq_tagged_entry e;
 	ssize_t ret;
 
-	assert_int_equal(fi_trecv(r.ep[VICTIM], &text, sizeof(text), NULL, r.name[from], 0, UINT64_MAX, NULL), 0);
-	while ((ret = fi_cq_read(r.cq[VICTIM], &e, 1)) == -FI_EAGAIN) {
+	assert_int_equal(fi_trecv(r.ep[at], buf, size, NULL, from, 0, UINT64_MAX, NULL), 0);
+	while ((ret = fi_cq_read(r.cq[at], &e, 1)) == -FI_EAGAIN) {
 		assert_true(clk_now_ns(NULL) < until);
 		drive();
 	}
 	assert_int_equal(ret, 1);
+	return e;
+}
+
+/* The next message of @from has @tag. */
+static void take(int from, uint64_t tag)
+{
+	uint64_t text = 0;
+
+	next_of(VICTIM, r.name[from], &text, sizeof(text));
 	assert_int_equal(text, tag);
 }
 
@@ -182,24 +191,31 @@ static void assert_others_get_on(void)
 		take(GOOD, i);
 }
 
-/* A packet that no efa would send. */
-static bool send_made_up(struct efa_hdr *h, size_t payload)
+/* A packet with header @h and @payload bytes, for @to. */
+static struct efa_pkt *pkt_of(struct efa_peer *to, struct efa_hdr *h, size_t payload)
 {
-	struct efa_ep *ep = inner(BAD);
-	struct efa_peer *peer = ep->peers[r.victim[BAD]];
-	struct efa_pkt *pkt;
+	struct efa_pkt *pkt = efa_pkt_get(to->ep, to, true);
 	size_t len;
-	int ret;
 
-	lock_acquire(&ep->domain->kit.lock);
-	pkt = efa_pkt_get(ep, peer, true);
 	assert_non_null(pkt);
-	efa_hdr_identity(ep, peer, h);
+	efa_hdr_identity(to->ep, to, h);
 	len = efa_pkt_encode(h, pkt->buf, EFA_PKT_LARGE);
 	memset(pkt->buf + len, 7, payload);
 	pkt->type = h->type;
 	pkt->sge[0] = (struct efanic_sge){pkt->buf, (uint32_t)(len + payload), EFANIC_LKEY_INTERNAL};
 	pkt->sge_cnt = 1;
+	return pkt;
+}
+
+/* A packet that no efa would send. */
+static bool send_made_up(struct efa_hdr *h, size_t payload)
+{
+	struct efa_ep *ep = inner(BAD);
+	struct efa_pkt *pkt;
+	int ret;
+
+	lock_acquire(&ep->domain->kit.lock);
+	pkt = pkt_of(ep->peers[r.victim[BAD]], h, payload);
 	ret = STAILQ_EMPTY(&ep->queued) ? efa_pkt_post(pkt) : -FI_EAGAIN;
 	if (ret)
 		efa_pkt_put(pkt);
@@ -321,38 +337,21 @@ static void work__writes_that_do_not_end(void **state)
 	assert_others_get_on();
 }
 
-/* A message of the victim for @to, as the packet in which it leaves. It takes the next number. */
+/* A message of 8 bytes, as the packet in which it leaves. It takes the next number. */
 static struct efa_pkt *message_for(struct efa_peer *to, uint64_t tag)
 {
 	struct efa_hdr h = {.type = EFA_PKT_EAGER_TAGRTM, .flags = EFA_FLAG_MSG | EFA_FLAG_TAGGED, .tag = tag,
-			    .msg_id = to->next_msg_id++, .msg_len = sizeof(tag)};
-	struct efa_pkt *pkt = efa_pkt_get(to->ep, to, false);
-	size_t len;
+			    .msg_id = to->next_msg_id++, .msg_len = 8};
 
-	assert_non_null(pkt);
-	efa_hdr_identity(to->ep, to, &h);
-	len = efa_pkt_encode(&h, pkt->buf, EFA_PKT_SMALL);
-	memcpy(pkt->buf + len, &tag, sizeof(tag));
-	pkt->type = h.type;
-	pkt->sge[0] = (struct efanic_sge){pkt->buf, (uint32_t)(len + sizeof(tag)), EFANIC_LKEY_INTERNAL};
-	pkt->sge_cnt = 1;
-	return pkt;
+	return pkt_of(to, &h, 8);
 }
 
 /* The next message of the victim at @side has @tag and @len bytes. */
 static void arrives(int side, uint64_t tag, size_t len)
 {
 	static uint8_t in[20000];
-	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
-	struct fi_cq_tagged_entry e;
-	ssize_t ret;
+	struct fi_cq_tagged_entry e = next_of(side, FI_ADDR_UNSPEC, in, sizeof(in));
 
-	assert_int_equal(fi_trecv(r.ep[side], in, sizeof(in), NULL, FI_ADDR_UNSPEC, 0, UINT64_MAX, NULL), 0);
-	while ((ret = fi_cq_read(r.cq[side], &e, 1)) == -FI_EAGAIN) {
-		assert_true(clk_now_ns(NULL) < until);
-		drive();
-	}
-	assert_int_equal(ret, 1);
 	assert_int_equal(e.tag, tag);
 	assert_int_equal(e.len, len);
 }
