@@ -38,7 +38,7 @@ static const char *const test_name[TEST_NUM] = {"lat", "lat_dirty", "wake_cq", "
 						"bw_busy", "rate", "put", "get", "puts", "gets",
 						"put_idle", "place", "version"};
 
-#define PAIR_MAX  4
+#define PAIR_MAX  8
 #define ENV_MAX	  8
 #define ROUND_MAX 4096
 #define WINDOW	  64
@@ -631,6 +631,7 @@ static void cpus_default(int cpu[2])
 
 static void args_get(int argc, char **argv, struct cfg *cfg)
 {
+	bool is_wrong = false;
 	int opt;
 
 	while ((opt = getopt(argc, argv, "t:s:d:u:n:c:p:e:a")) != -1) {
@@ -657,16 +658,16 @@ static void args_get(int argc, char **argv, struct cfg *cfg)
 		else if (opt == 'e' && cfg->pair_cnt && p->env_cnt < ENV_MAX)
 			p->env[p->env_cnt++] = optarg;
 		else
-			exit(1);
+			is_wrong = true;
 	}
-	if (cfg->test == TEST_NUM || (!cfg->pair_cnt && cfg->test < TEST_PLACE) ||
+	if (is_wrong || cfg->test == TEST_NUM || (!cfg->pair_cnt && cfg->test < TEST_PLACE) ||
 	    cfg->rounds < 1 || cfg->rounds > ROUND_MAX) {
 		fprintf(stderr,
-			"usage: bench_ofi -t "
+			"bench: usage: bench_ofi -t "
 			"lat|lat_dirty|wake_cq|wake_cntr|wake_fd|bw|bw_busy|rate|put|put_idle|place|version -s SIZE "
-			"[-n "
-			"ROUNDS] [-c CPU,CPU] "
-			"[-p PROVIDER [-d DEPTH] [-u UNEXPECTED] [-a] [-e NAME=VALUE]...]...\n");
+			"[-n ROUNDS] [-c CPU,CPU] "
+			"[-p PROVIDER [-d DEPTH] [-u UNEXPECTED] [-a] [-e NAME=VALUE]...]..., of -p at most %d\n",
+			PAIR_MAX);
 		exit(1);
 	}
 }
