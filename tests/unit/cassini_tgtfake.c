@@ -93,10 +93,21 @@ int link_bulk(struct link_port *p, struct link_peer *peer, int op, void *local, 
 	if (g_tf.bulk_rc)
 		return g_tf.bulk_rc;
 	must(g_tf.bulk_cnt < TF_MAX);
-	g_tf.bulk[g_tf.bulk_cnt++] = (struct tf_bulk){op, local, len, raddr, key, cookie};
+	g_tf.bulk[g_tf.bulk_cnt++] = (struct tf_bulk){op, local, len, raddr, key, cookie, false};
 	if (g_tf.bulk_sync)
 		tf_bulk_end(key == TF_REGION ? 0 : -EACCES);
 	return 0;
+}
+
+bool link_bulk_stop(struct link_port *p, const void *cookie)
+{
+	for (unsigned i = g_tf.bulk_done; i < g_tf.bulk_cnt; i++)
+		if (g_tf.bulk[i].work == cookie)
+			g_tf.bulk[i].is_stopped = true;
+	if (!g_tf.stop_busy_cnt)
+		return true;
+	g_tf.stop_busy_cnt--;
+	return false;
 }
 
 /* --- fixture --- */
@@ -223,6 +234,8 @@ void tf_bulk_end(int status)
 	struct tf_bulk *b = &g_tf.bulk[g_tf.bulk_done++];
 
 	must(g_tf.bulk_done <= g_tf.bulk_cnt);
+	if (b->is_stopped)
+		status = -EFAULT;
 	if (!status && b->op == LINK_GET)
 		memcpy(b->local, (void *)(uintptr_t)b->raddr, b->len);
 	if (!status && b->op == LINK_PUT)

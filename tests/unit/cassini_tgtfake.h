@@ -33,6 +33,7 @@ struct tf_bulk {
 	uint64_t raddr;
 	uint32_t key;
 	struct cassini_work *work;
+	bool is_stopped;
 };
 
 struct tf {
@@ -50,6 +51,7 @@ struct tf {
 	unsigned answer_cnt, bulk_cnt, bulk_done, got_cnt, gone_cnt, poll_cnt, look_cnt;
 	uint64_t got_bits;
 	int bulk_rc; /* link_bulk() answers this */
+	unsigned stop_busy_cnt; /* so many times link_bulk_stop() has to be asked again */
 	bool no_answers; /* there is no memory for them */
 	bool bulk_sync;	 /* copies end before link_bulk() returns */
 	bool poll_ends;	 /* polling the Domain ends the oldest copy */

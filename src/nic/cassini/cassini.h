@@ -528,7 +528,8 @@ struct cassini_pte_opts {
 int cassini_pte_open(struct cassini_lni *lni, struct cassini_eq *eq, const struct cassini_pte_opts *opts, void *user,
 		     struct cassini_pte **out);
 /**
- * cassini_pte_close() - Frees its entries without events; waits for copies in flight, bounded. Unmaps it. NULL is fine.
+ * cassini_pte_close() - Frees its entries without events, and unmaps it. Waits for copies in flight, bounded, and stops
+ * those that have not ended then: on return no peer touches memory through it. NULL is fine.
  */
 void cassini_pte_close(struct cassini_pte *pte);
 /**

@@ -16,9 +16,10 @@
  * an event waits in pte->landing until those of all earlier packets have been made. A header whose data is still
  * landing can be taken by an append; the append's event then waits too.
  *
- * A PTE may be closed while a copy is under way, if its peer does not answer for long. The copy then ends without
- * event, and the last one frees the PTE. A Domain may close while an event of it waits in pte->landing for a copy of
- * another one that the PTE is mapped into: what waits there names neither the Domain nor its peers.
+ * A PTE may be closed while a copy is under way, if its peer does not answer for long. The copy is stopped then, so
+ * that nobody touches memory that its owner may free next; it ends without event, and the last one frees the PTE. A
+ * Domain may close while an event of it waits in pte->landing for a copy of another one that the PTE is mapped into:
+ * what waits there names neither the Domain nor its peers.
  */
 
 #define RDZV_IDX 255u /* where a rendezvous is fetched at its source */
@@ -403,6 +404,8 @@ static void on_bulk(struct cassini_work *work, int status)
 {
 	struct cassini_copy *c = container_of(work, struct cassini_copy, work);
 
+	if (status == -EFAULT) /* cassini_tgt_stop() */
+		status = -ECANCELED;
 	if (is_gone(status))
 		cassini_peer_gone(c->peer, c->life);
 	copy_end(c, status);
@@ -517,6 +520,24 @@ void cassini_tgt_orphan(struct cassini_pte *pte)
 	slab_foreach(&pte->le_slab, le_orphan, NULL);
 	slab_foreach(&pte->ule_slab, ule_orphan, NULL);
 	slab_foreach(&pte->copy_slab, copy_orphan, NULL);
+}
+
+/* What is over has moved its bytes, and waits for memory to say so. */
+static void copy_stop(void *obj, void *arg)
+{
+	const struct cassini_copy *c = obj;
+	bool *is_free = arg;
+
+	if (!c->is_over && !link_bulk_stop(c->dom->port, &c->work))
+		*is_free = false;
+}
+
+bool cassini_tgt_stop(struct cassini_pte *pte)
+{
+	bool is_free = true;
+
+	slab_foreach(&pte->copy_slab, copy_stop, &is_free);
+	return is_free;
 }
 
 /* --- rendezvous: the adapter's own Get --- */

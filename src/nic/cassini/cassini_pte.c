@@ -216,6 +216,11 @@ void cassini_pte_close(struct cassini_pte *pte)
 	ptn_put(nic_of(pte), pte->ptn);
 	pte->closing = true;
 	cassini_tgt_orphan(pte);
+	while (!cassini_tgt_stop(pte)) {
+		lock_release(nic_of(pte)->open.lock);
+		cassini_idle(nic_of(pte));
+		lock_acquire(nic_of(pte)->open.lock);
+	}
 	cassini_pte_unbusy(pte);
 }
 

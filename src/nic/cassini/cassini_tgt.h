@@ -283,6 +283,11 @@ void cassini_rget_start(const struct cassini_rget_src *src, struct cassini_le *l
  * cassini_tgt_orphan() - @pte is being closed: what still flies has no events to make, what does not fly is dropped.
  */
 void cassini_tgt_orphan(struct cassini_pte *pte);
+/**
+ * cassini_tgt_stop() - Behind it: no peer reads or writes memory for what still flies, which ends without it. Return:
+ * false: one is in the middle of a copy: ask again, without the lock in between, as link_bulk_stop() says.
+ */
+bool cassini_tgt_stop(struct cassini_pte *pte);
 
 /* An answer of ours: REPLY, RGET_DONE, PING. Kept until the link has taken it. */
 struct cassini_ans {
