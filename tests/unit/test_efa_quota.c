@@ -385,6 +385,43 @@ static void queued__others_do_not_wait(void **state)
 	arrives(BAD, 1, 8);
 }
 
+/* Who is asked to send by packets what he offered to be read does so later, if his send queue is full. */
+static void nack__finds_the_send_queue_full(void **state)
+{
+	static const struct efa_hdr nack = {.type = EFA_PKT_READ_NACK};
+	static uint8_t out[20000];
+	struct efa_ep *ep = inner(VICTIM);
+	struct efa_peer *good = ep->peers[r.name[GOOD]];
+	struct fi_cq_tagged_entry e;
+	struct efa_pkt *pkt;
+	struct efa_tx *tx;
+
+	(void)state;
+	lock_acquire(lock_of_all());
+	do
+		pkt = message_for(good, 4);
+	while (!efa_pkt_post(pkt));
+	efa_pkt_put(pkt);
+	tx = efa_tx_get(ep, good, EFA_TX_SEND);
+	tx->cq_flags = FI_SEND | FI_TAGGED;
+	tx->iov[0] = (struct iovec){out, sizeof(out)};
+	tx->iov_cnt = 1;
+	tx->len = sizeof(out);
+	tx->wait = EFA_WAIT_EOR;
+	efa_tx_on_nack(tx, &nack);
+	assert_false(tx->reported);
+	assert_int_equal(tx->wait, EFA_WAIT_CTS);
+	assert_int_equal(tx->wrs, 1);
+	pkt = STAILQ_FIRST(&ep->queued);
+	assert_ptr_equal(pkt->tx, tx);
+	lock_release(lock_of_all());
+	assert_int_equal(fi_cq_read(r.cq[VICTIM], &e, 1), -FI_EAGAIN);
+	while (LOCKED(tx->wrs)) /* the other one knows of no such message, and drops it */
+		drive();
+	LOCKED((efa_tx_fail(tx, FI_ECANCELED, EFA_ERR_GENERIC), 0));
+	assert_int_equal(fi_cq_read(r.cq[VICTIM], &e, 1), -FI_EAVAIL);
+}
+
 /* A message whose peer has no receive is kept while that peer is removed and inserted again: it is the new one's. */
 static void again__to_who_was_inserted_again(void **state)
 {
@@ -430,6 +467,7 @@ static int run(const char *net, bool is_near)
 		cmocka_unit_test_setup_teardown(open__the_same_bytes_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(work__writes_that_do_not_end, setup, teardown),
 		cmocka_unit_test_setup_teardown(queued__others_do_not_wait, setup, teardown),
+		cmocka_unit_test_setup_teardown(nack__finds_the_send_queue_full, setup, teardown),
 		cmocka_unit_test_setup_teardown(again__to_who_was_inserted_again, setup, teardown),
 	};
 

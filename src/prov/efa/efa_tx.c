@@ -322,10 +322,22 @@ static void refuse_reader(const struct efa_tx *tx)
 	efa_refuse(tx->peer, &h, "a peer read memory that is not there any more");
 }
 
-void efa_tx_respond(struct efa_tx *tx, struct efa_hdr *h, uint64_t window)
+/* A packet that a peer waits for: behind what is queued, if there is no room. Return: as make_packet(). */
+static int answer_packet(struct efa_tx *tx, struct efa_hdr *h, uint64_t len)
 {
 	struct efa_pkt *pkt;
-	int ret = make_packet(tx, h, 0, h->seg_len, &pkt);
+	int ret = make_packet(tx, h, 0, len, &pkt);
+
+	if (ret)
+		return ret;
+	sent_packet(tx, len);
+	efa_pkt_post_or_queue(pkt);
+	return 0;
+}
+
+void efa_tx_respond(struct efa_tx *tx, struct efa_hdr *h, uint64_t window)
+{
+	int ret = answer_packet(tx, h, h->seg_len);
 
 	if (ret) {
 		if (ret == -FI_EFAULT)
@@ -335,8 +347,6 @@ void efa_tx_respond(struct efa_tx *tx, struct efa_hdr *h, uint64_t window)
 		efa_tx_put(tx);
 		return;
 	}
-	sent_packet(tx, h->seg_len);
-	efa_pkt_post_or_queue(pkt);
 	tx->window = window;
 	if (window)
 		enter_pump(tx);
@@ -434,14 +444,19 @@ static int start_medium(struct efa_tx *tx)
 	return send_segments(tx, &h, tx->len);
 }
 
+/* The first packet of @tx, and how many bytes it takes along. */
+static uint64_t longcts_hdr(const struct efa_tx *tx, struct efa_hdr *h)
+{
+	efa_tx_hdr(tx, h);
+	return MIN((uint64_t)(EFA_MTU - efa_pkt_hdr_len(h)), tx->len);
+}
+
 int efa_tx_start_longcts(struct efa_tx *tx)
 {
 	struct efa_hdr h;
-	uint64_t first;
+	uint64_t first = longcts_hdr(tx, &h);
 	int ret;
 
-	efa_tx_hdr(tx, &h);
-	first = MIN((uint64_t)(EFA_MTU - efa_pkt_hdr_len(&h)), tx->len);
 	tx->need = tx->len;
 	tx->wait |= EFA_WAIT_CTS;
 	ret = efa_tx_send_packet(tx, &h, 0, first);
@@ -772,6 +787,7 @@ void efa_tx_on_response(struct efa_tx *tx)
 void efa_tx_on_nack(struct efa_tx *tx, const struct efa_hdr *nack)
 {
 	bool dc = tx->flags & FI_DELIVERY_COMPLETE;
+	uint64_t first = 0;
 	struct efa_hdr h;
 
 	(void)nack;
@@ -779,16 +795,16 @@ void efa_tx_on_nack(struct efa_tx *tx, const struct efa_hdr *nack)
 		return;
 	tx->wait = EFA_WAIT_CTS | (dc ? EFA_WAIT_RECEIPT : 0);
 	drop_tmp_mrs(tx);
+	tx->need = tx->len;
 	if (tx->kind == EFA_TX_WRITE) {
 		tx->type = dc ? EFA_PKT_DC_LONGCTS_RTW : EFA_PKT_LONGCTS_RTW;
-		if (efa_tx_start_longcts(tx))
-			efa_tx_fail(tx, FI_EAGAIN, EFA_ERR_SEND_POST);
-		return;
+		first = longcts_hdr(tx, &h);
+	} else {
+		tx->type = (uint8_t)((dc ? EFA_PKT_DC_LONGCTS_MSGRTM : EFA_PKT_LONGCTS_MSGRTM) +
+				     !!(tx->cq_flags & FI_TAGGED));
+		efa_tx_hdr(tx, &h);
+		h.flags |= EFA_FLAG_READ_NACK;
 	}
-	tx->type = (uint8_t)((dc ? EFA_PKT_DC_LONGCTS_MSGRTM : EFA_PKT_LONGCTS_MSGRTM) + !!(tx->cq_flags & FI_TAGGED));
-	efa_tx_hdr(tx, &h);
-	h.flags |= EFA_FLAG_READ_NACK;
-	tx->need = tx->len;
-	if (efa_tx_send_packet(tx, &h, 0, 0))
-		efa_tx_fail(tx, FI_EAGAIN, EFA_ERR_SEND_POST);
+	if (answer_packet(tx, &h, first))
+		efa_tx_fail(tx, FI_ENOMEM, EFA_ERR_NOMEM);
 }
