@@ -645,6 +645,9 @@ const struct ct_test rma_tests[] = {
 	 60},
 	{"rma_inject", rma_inject, RMA, 0, EVERYWHERE, CAPS " inject_size"},
 	{"rma_writedata", rma_writedata, RMA, 0, EVERYWHERE, CAPS " cq_data_size"},
+	/* each write is several of the adapter's, and its data comes once */
+	{"rma_writedata_cut", rma_writedata, RMA, 0, CT_ANY_PATH, CAPS " cq_data_size",
+	 "FI_EFA_INTER_READ_SEGMENT_SIZE=1000 FI_EFA_USE_DEVICE_RDMA=1 FI_EFA_ENABLE_SHM_TRANSFER=0", "efa"},
 	{"rma_read", rma_read, RMA, 0, EVERYWHERE, CAPS},
 	{"rma_readv", rma_readv, RMA, 0, EVERYWHERE, CAPS " tx.iov_limit"},
 	{"rma_read_flags", rma_read_flags, FI_RMA, 0, CT_GENS, NULL},

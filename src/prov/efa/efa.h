@@ -667,6 +667,11 @@ void efa_rma_on_rtr(struct efa_peer *peer, const struct efa_hdr *h);
 struct efa_mr *efa_rma_region(struct efa_ep *ep, const struct efa_rma_iov *at, uint64_t access);
 /** efa_rma_is_there() - Have all @cnt pieces of @at their regions? They may have been closed since the last packet. */
 bool efa_rma_is_there(struct efa_ep *ep, const struct efa_rma_iov *at, unsigned cnt, uint64_t access);
+/**
+ * efa_rma_copy_out() - [@off, +@len) of what a peer reads by @tx. It may have gone, with its region or without, which
+ * must not be found out by who sends it: one piece at a time. Return: it was there.
+ */
+bool efa_rma_copy_out(uint8_t *to, const struct efa_tx *tx, uint64_t off, uint64_t len);
 void efa_atomic_on_rta(struct efa_peer *peer, const struct efa_hdr *h, const struct view *data, size_t payload_off);
 void efa_atomic_on_rsp(struct efa_tx *tx, const struct efa_hdr *h, const struct view *data, size_t payload_off);
 int efa_rma_start(struct efa_tx *tx);    /* device or emulated, called by efa_tx_start() for WRITE and READ */

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/guard.h"
 #include "base/mem.h"
 
 /* --- device ---------------------------------------------------------------------------------------- */
@@ -15,13 +16,16 @@ struct wr_walk {
 	uint64_t loff, roff;
 };
 
+/* Bytes that one work request moves at most. */
+static uint64_t wr_max(const struct efa_tx *tx)
+{
+	return MIN((uint64_t)tx->ep->domain->params.inter_read_segment_size, tx->ep->domain->attr.max_rdma_size);
+}
+
 /* The next work request: inside one local and one remote piece and the device's limit. Return: its length. */
 static uint64_t walk_len(const struct efa_tx *tx, const struct wr_walk *w)
 {
-	uint64_t max =
-		MIN((uint64_t)tx->ep->domain->params.inter_read_segment_size, tx->ep->domain->attr.max_rdma_size);
-
-	return MIN(MIN(tx->iov[w->li].iov_len - w->loff, tx->rma_iov[w->ri].len - w->roff), max);
+	return MIN(MIN(tx->iov[w->li].iov_len - w->loff, tx->rma_iov[w->ri].len - w->roff), wr_max(tx));
 }
 
 static void walk_on(const struct efa_tx *tx, struct wr_walk *w, uint64_t len)
@@ -168,8 +172,9 @@ int efa_rma_start(struct efa_tx *tx)
 		return efa_tx_park(tx);
 	if (tx->kind == EFA_TX_READ)
 		return efa_read_interop(ep, peer) ? start_device(tx, EFANIC_OP_READ) : start_read_packets(tx);
+	/* data comes with each work request, and is to come once */
 	if (!ep->use_write || !efa_peer_has(peer, EFA_X_RDMA_WRITE) ||
-	    (tx->has_data && (tx->iov_cnt > 1 || tx->rma_iov_cnt > 1)))
+	    (tx->has_data && (tx->iov_cnt > 1 || tx->rma_iov_cnt > 1 || tx->len > wr_max(tx))))
 		return start_write_packets(tx);
 	if (tx->has_data && !peer->is_self && ep->unsolicited != efa_peer_has(peer, EFA_X_UNSOLICITED_WRITE_RECV))
 		return -FI_EOPNOTSUPP;
@@ -230,6 +235,21 @@ bool efa_rma_is_there(struct efa_ep *ep, const struct efa_rma_iov *at, unsigned 
 	for (unsigned i = 0; i < cnt; i++)
 		if (!efa_rma_region(ep, &at[i], access))
 			return false;
+	return true;
+}
+
+bool efa_rma_copy_out(uint8_t *to, const struct efa_tx *tx, uint64_t off, uint64_t len)
+{
+	struct iovec piece[ARRAY_SIZE(tx->iov)];
+	size_t cnt = kit_iov_slice(tx->iov, tx->iov_cnt, off, len, piece, ARRAY_SIZE(piece));
+
+	if (!efa_rma_is_there(tx->ep, tx->rma_iov, tx->rma_iov_cnt, FI_REMOTE_READ))
+		return false;
+	for (size_t i = 0; i < cnt; i++) {
+		if (!guard_read(to, piece[i].iov_base, piece[i].iov_len))
+			return false;
+		to += piece[i].iov_len;
+	}
 	return true;
 }
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/guard.h"
 #include "base/mem.h"
 
 /*
@@ -240,25 +239,6 @@ static inline void copy_own(uint8_t *to, const struct efa_tx *tx, uint64_t off, 
 }
 
 /*
- * What a peer reads may have gone, with its region or without: it must not be found out by who sends it. One piece at a
- * time. Return: it was there.
- */
-static bool copy_for_peer(uint8_t *to, const struct efa_tx *tx, uint64_t off, uint64_t len)
-{
-	struct iovec piece[ARRAY_SIZE(tx->iov)];
-	size_t cnt = kit_iov_slice(tx->iov, tx->iov_cnt, off, len, piece, ARRAY_SIZE(piece));
-
-	if (!efa_rma_is_there(tx->ep, tx->rma_iov, tx->rma_iov_cnt, FI_REMOTE_READ))
-		return false;
-	for (size_t i = 0; i < cnt; i++) {
-		if (!guard_read(to, piece[i].iov_base, piece[i].iov_len))
-			return false;
-		to += piece[i].iov_len;
-	}
-	return true;
-}
-
-/*
  * One packet of @tx: header @h, then @len bytes from @off. Return: 0; -FI_EAGAIN no memory; -FI_EFAULT the bytes are
  * not there.
  */
@@ -281,7 +261,7 @@ static int make_packet(struct efa_tx *tx, struct efa_hdr *h, uint64_t off, uint6
 		efa_tx_gather(pkt, tx, off, len);
 		return 0;
 	}
-	if (unlikely(is_rsp && !copy_for_peer(pkt->buf + hdr_len, tx, off, len))) {
+	if (unlikely(is_rsp && !efa_rma_copy_out(pkt->buf + hdr_len, tx, off, len))) {
 		efa_pkt_put(pkt);
 		return -FI_EFAULT;
 	}
