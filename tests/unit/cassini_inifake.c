@@ -96,8 +96,7 @@ bool link_peer_is_idle(const struct link_peer *peer)
 
 bool link_is_idle(const struct link_port *p)
 {
-	(void)p;
-	return !g_inifake.directs_out;
+	return p ? p != g_inifake.busy_port : !g_inifake.directs_out;
 }
 
 bool link_bulk_is_direct(const struct link_peer *peer)

@@ -55,6 +55,7 @@ struct inifake {
 	uint8_t get_rc;
 	uint64_t now_ns; /* of the node's clock */
 	unsigned directs, directs_out; /* sent; of which not ended, as the test says */
+	const struct link_port *busy_port; /* another one, which does not come to rest */
 	uint8_t direct[LINK_FRAME_MAX]; /* the last one */
 	size_t direct_len;
 	uint64_t direct_tag;

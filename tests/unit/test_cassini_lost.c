@@ -326,6 +326,27 @@ static void fence__waits_for_what_nobody_remembers(void **state)
 	world_close(&w);
 }
 
+/* What others send, to somebody who is stopped perhaps, is nothing to a fence. */
+static void fence__not_for_other_domains(void **state)
+{
+	struct cassini_dom other = {.port = (void *)&other};
+	struct world w;
+
+	(void)state;
+	lost_open(&w);
+	LIST_INSERT_HEAD(&w.nic.doms, &other, link);
+	g_inifake.busy_port = other.port;
+	assert_true(put(&w, 8));
+	g_inifake.directs_out = 0;
+	assert_int_equal(cassini_fence(w.cq), 0);
+	assert_int_equal(post(&w, CASSINI_OP_PUT, 5, 8, 0), 0);
+	assert_int_equal(g_inifake.sents, 1);
+	sent_end(0, 0);
+	expect_event(&w, CASSINI_EV_ACK, CASSINI_RC_OK, 8);
+	LIST_REMOVE(&other, link);
+	world_close(&w);
+}
+
 static void lost(struct world *w, int status)
 {
 	cassini_lost(&w->dom, (void *)&w->peer[1], g_inifake.direct_tag, g_inifake.direct, g_inifake.direct_len,
@@ -659,6 +680,7 @@ int main(void)
 		cmocka_unit_test(put__kept),
 		cmocka_unit_test(put__kept_and_not_in_place),
 		cmocka_unit_test(fence__waits_for_what_nobody_remembers),
+		cmocka_unit_test(fence__not_for_other_domains),
 		cmocka_unit_test(lost__shows_what_was_given),
 		cmocka_unit_test(lost__nobody_hears),
 		cmocka_unit_test(lost__held_back),

@@ -252,11 +252,16 @@ void cassini_cmdq_again(struct cassini_op *op)
 	cassini_cmdq_watch(cq);
 }
 
-/* Is something under way that nobody remembers? It is counted by Domain only. */
+/*
+ * Is something of @cq under way that nobody remembers? It is counted by Domain only, and others may send from the same,
+ * but for the Domains of other endpoints nobody waits.
+ */
 static bool has_forgotten(const struct cassini_cmdq *cq)
 {
 	struct cassini_dom *dom;
 
+	if (likely(!cq->is_mixed))
+		return cq->only && !cassini_dom_is_idle(cq->only);
 	LIST_FOREACH(dom, &cq->lni->nic->doms, link)
 		if (!cassini_dom_is_idle(dom))
 			return true;
@@ -698,6 +703,8 @@ void cassini_ini_close(struct cassini_dom *dom)
 				cassini_doorbell(cq);
 			if (cq->last && cq->last->dom == dom)
 				cq->last = NULL;
+			if (cq->only == dom)
+				cq->only = NULL;
 		}
 	}
 	/* the last answer that a peer owes takes it off the list */

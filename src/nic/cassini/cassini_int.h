@@ -256,13 +256,14 @@ struct cassini_cmdq {
 	struct cassini_dom *bell;         /* has frames that wait for the doorbell (MORE) */
 	/* whom the last command went to, under this profile, or NULL: mostly the next one's, too */
 	struct cassini_peer *last;
+	struct cassini_dom *only;         /* of all commands until now, unless they are of several (is_mixed) */
 	STAILQ_HEAD(, cassini_op) held;   /* in order: behind a fence, an ordered copy, or a full path */
 	uint32_t depth, used;             /* commands that have not ended */
 	uint16_t id;                      /* in the LNI, while it is open: in the tag of what no operation remembers */
 	void (*on_lost)(void *ctx, const struct cassini_cmd *lost, uint8_t rc);
 	void *ctx;
 	uint32_t held_cnt, held_fences;   /* of which held; of which begin behind a fence */
-	bool has_trig;
+	bool has_trig, is_mixed;
 	bool fence_next;                  /* cassini_fence() came, and no command since */
 	LIST_HEAD(, cassini_trig) trigs;  /* all that name this queue */
 	struct cassini_trig *ready, *ready_last; /* fired, but the queue or the path was full */
@@ -477,6 +478,8 @@ static inline int cassini_cmdq_peer(struct cassini_cmdq *cq, struct cassini_dom 
 	if (rc)
 		return rc == -ENOMEM ? -EAGAIN : rc;
 	cq->last = *out;
+	cq->is_mixed |= cq->only && cq->only != dom;
+	cq->only = dom;
 	return 0;
 }
 /** cassini_cmdq_kick() - Try held commands of @dom again; called by every poll. Return: commands started. */
