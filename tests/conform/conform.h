@@ -120,6 +120,7 @@ struct ct {
 	enum ct_mode mode;
 	int rank, peer_fd;
 	uint64_t seed, rng;
+	double slow;                 /* factor on deadlines */
 	uint8_t *shared;             /* CT_SHARED bytes that both ranks see, in every mode */
 	/* set before ct_open(), or left 0 */
 	struct {

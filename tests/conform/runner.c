@@ -241,6 +241,7 @@ static struct ct *rank_new(const struct args *a, const struct ct_test *t, enum c
 	c->rank = rank;
 	c->peer_fd = fd;
 	c->seed = a->seed;
+	c->slow = a->slow;
 	c->rng = a->seed * 2 + (uint64_t)rank;
 	return c;
 }

@@ -2,6 +2,7 @@
 // Life of objects: orders of closing, many endpoints, fork, exit without close, loading and unloading.
 #include "conform.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -54,7 +55,7 @@ static void life_again(struct ct *c)
 /* Sends to one who has left end, whether it took them before or not. */
 static void sends_end(struct ct *c, unsigned cnt, uint64_t within_ms)
 {
-	uint64_t until = ct_now_ms() + within_ms;
+	uint64_t until = ct_now_ms() + (uint64_t)((double)within_ms * c->slow);
 
 	for (unsigned ended = 0; ended < cnt;) {
 		struct fi_cq_err_entry e = {0};
@@ -283,6 +284,46 @@ static void life_fork_fresh(struct ct *c)
 
 /* --- exit and unload ----------------------------------------------------------------------------- */
 
+/* What the threads of @pid are at, for who reads that it does not end. */
+static void show_threads(pid_t pid)
+{
+	static const char *const what[] = {"stat", "wchan", "syscall"};
+	char path[280], text[400];
+	struct dirent *e;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	while (dir && (e = readdir(dir))) {
+		for (unsigned i = 0; e->d_name[0] != '.' && i < sizeof(what) / sizeof(what[0]); i++) {
+			FILE *f;
+
+			snprintf(path, sizeof(path), "/proc/%d/task/%s/%s", (int)pid, e->d_name, what[i]);
+			f = fopen(path, "r");
+			if (f && fgets(text, sizeof(text), f))
+				printf("    %s: %s%s", path, text, strchr(text, '\n') ? "" : "\n");
+			if (f)
+				fclose(f);
+		}
+	}
+	if (dir)
+		closedir(dir);
+}
+
+static void await_exit(struct ct *c, pid_t pid)
+{
+	const uint64_t begin = ct_now_ms(), until = begin + (uint64_t)(15000 * c->slow);
+	bool is_shown = false;
+
+	while (!kill(pid, 0)) {
+		if (!is_shown && ct_now_ms() > begin + (until - begin) / 2) {
+			show_threads(pid);
+			is_shown = true;
+		}
+		CHECK(ct_now_ms() < until, "its exit hangs");
+	}
+}
+
 /* Rank 0 leaves in traffic without closing anything: what is under way with it ends soon, and nothing of it stays. */
 static void life_exit(struct ct *c)
 {
@@ -290,7 +331,6 @@ static void life_exit(struct ct *c)
 	static const size_t len[] = {8000, 50000, 300000, 1500000};
 	static uint8_t big[1500000];
 	struct { struct files files; pid_t pid; } *first = (void *)c->shared;
-	const uint64_t until = ct_now_ms() + 15000;
 
 	ct_open(c);
 	ct_sweep(c, false, CT_SEND, 0);
@@ -309,8 +349,7 @@ static void life_exit(struct ct *c)
 		ct_send(c, &m);
 	}
 	ct_barrier_idle(c);
-	while (!kill(first->pid, 0))
-		CHECK(ct_now_ms() < until, "its exit hangs");
+	await_exit(c, first->pid);
 	sends_end(c, 4, c->mode == CT_UDP ? 20000 : 5000);
 	/* what was refused before it ended, and is sent again, finds no segment and goes by the network */
 	c->t = &(struct ct_test){.name = c->t->name, .flags = c->t->flags | CT_SOLO | CT_ANY_PATH};
