@@ -327,8 +327,12 @@ static int av_insert(struct fid_av *fid, const void *addr, size_t count, fi_addr
 		return ret;
 	if (!kit_enter(in.av->domain))
 		return -FI_EIO;
-	for (size_t i = 0; i < count; i++)
-		insert_one(&in, p + i * in.av->addr_len);
+	for (size_t i = 0; i < count; i++) {
+		if (in.av->stops && (size_t)in.done < in.i)
+			insert_result(&in, -FI_ECANCELED, FI_ADDR_NOTAVAIL);
+		else
+			insert_one(&in, p + i * in.av->addr_len);
+	}
 	lock_release(&in.av->domain->lock);
 	return insert_end(&in);
 }

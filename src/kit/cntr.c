@@ -229,9 +229,6 @@ int kit_cntr_init(struct kit_cntr *c, struct kit_domain *d, const struct fi_cntr
 	}
 	if (kit_is_forked(d))
 		return -FI_EIO;
-	ret = kit_wait_get(&c->wait, attr->wait_obj, attr->wait_set, &c->fid.fid);
-	if (ret)
-		return ret;
 	c->domain = d;
 	value_set(&c->ok, 0);
 	value_set(&c->err, 0);
@@ -246,8 +243,11 @@ int kit_cntr_init(struct kit_cntr *c, struct kit_domain *d, const struct fi_cntr
 	c->fid.fid.context = context;
 	c->fid.fid.ops = &cntr_fi_ops;
 	c->fid.ops = &cntr_ops;
-	kit_ref(&d->refs);
-	return 0;
+	/* last: another thread may be waiting for that set, and looks at what is in it */
+	ret = kit_wait_get(&c->wait, attr->wait_obj, attr->wait_set, &c->fid.fid);
+	if (!ret)
+		kit_ref(&d->refs);
+	return ret;
 }
 
 int kit_cntr_open(struct kit_domain *d, const struct fi_cntr_attr *attr, bool wait_ok, struct fid_cntr **cntr,

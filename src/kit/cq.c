@@ -347,10 +347,18 @@ static void err_copy(const struct kit_cq *cq, const struct fi_cq_err_entry *e,
 
 	memcpy(&u, e, KIT_CQ_ERR_LEN_1_5);
 	if (v >= KIT_V(1, 5) && out->err_data && out->err_data_size) {
-		u.e.err_data = out->err_data;
+		char *data = out->err_data;
+
+		u.e.err_data = data;
 		u.e.err_data_size = MIN(e->err_data_size, out->err_data_size);
 		if (u.e.err_data_size)
-			memcpy(u.e.err_data, e->err_data, u.e.err_data_size);
+			memcpy(data, e->err_data, u.e.err_data_size);
+		/*
+		 * fi_cq_strerror() reads text there, whose end there was no room for. Where there is none nothing is
+		 * written: programs leave their entry as they find it on the stack.
+		 */
+		if (u.e.err_data_size < e->err_data_size)
+			data[u.e.err_data_size - 1] = '\0';
 	}
 	if (v >= KIT_V(1, 20))
 		memcpy(out, &u, KIT_CQ_ERR_LEN_1_20);
@@ -616,16 +624,17 @@ int kit_cq_init(struct kit_cq *cq, struct kit_domain *d, const struct fi_cq_attr
 		return -FI_ENOMEM;
 	cq->mask = (uint32_t)size - 1;
 	cq->head = cq->tail = 0;
+	cq->fid.fid.fclass = FI_CLASS_CQ;
+	cq->fid.fid.context = context;
+	cq->fid.fid.ops = &cq_fi_ops;
+	cq->fid.ops = (struct fi_ops_cq *)&kit_cq_ops;
+	/* last: another thread may be waiting for that set, and looks at what is in it */
 	ret = kit_wait_get(&cq->wait, attr->wait_obj, attr->wait_set, &cq->fid.fid);
 	if (ret) {
 		mem_free(cq->ring);
 		cq->ring = NULL;
 		return ret;
 	}
-	cq->fid.fid.fclass = FI_CLASS_CQ;
-	cq->fid.fid.context = context;
-	cq->fid.fid.ops = &cq_fi_ops;
-	cq->fid.ops = (struct fi_ops_cq *)&kit_cq_ops;
 	kit_ref(&d->refs);
 	return 0;
 }

@@ -341,6 +341,8 @@ int kit_ep_enable_check(struct kit_ep *ep)
 				   FI_REMOTE_READ | FI_REMOTE_WRITE);
 	bool needs_rx = caps_allow(c, FI_MSG | FI_TAGGED, FI_RECV, FI_SEND);
 
+	if (kit_is_forked(ep->domain))
+		return -FI_EIO;
 	if (!ep->av)
 		return -FI_ENOAV;
 	return (needs_tx && !ep->tx_cq) || (needs_rx && !ep->rx_cq) ? -FI_ENOCQ : 0;

@@ -361,11 +361,6 @@ int kit_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_e
 	eq = mem_alloc(sizeof(*eq));
 	if (!eq)
 		return -FI_ENOMEM;
-	ret = kit_wait_get(&eq->wait, a->wait_obj, a->wait_set, &eq->fid.fid);
-	if (ret) {
-		mem_free(eq);
-		return ret;
-	}
 	eq->fabric = f;
 	eq->pid = getpid();
 	eq->tail = &eq->head;
@@ -373,6 +368,12 @@ int kit_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_e
 	eq->fid.fid.context = context;
 	eq->fid.fid.ops = &eq_fi_ops;
 	eq->fid.ops = &eq_ops;
+	/* last: another thread may be waiting for that set, and looks at what is in it */
+	ret = kit_wait_get(&eq->wait, a->wait_obj, a->wait_set, &eq->fid.fid);
+	if (ret) {
+		mem_free(eq);
+		return ret;
+	}
 	kit_ref(&f->refs);
 	*out = &eq->fid;
 	return 0;

@@ -435,6 +435,7 @@ struct kit_av {
 	/* ... unless kit_av_count_uses() was called: it goes with the last of as many removals */
 	uint32_t *uses;
 	bool is_async;           /* FI_EVENT: results of insertions go to @eq */
+	bool stops;              /* the first address that fails ends the call */
 	struct kit_eq *eq;       /* bound, or NULL */
 	_Atomic int refs;
 };
@@ -540,7 +541,7 @@ int kit_ep_bind(struct kit_ep *ep, struct fid *bfid, uint64_t flags);
 void kit_ep_gate(struct kit_ep *ep);
 /** kit_ep_unbind() - Undo what was bound for directions @dirs (FI_TRANSMIT, FI_RECV): CQs and counters. */
 void kit_ep_unbind(struct kit_ep *ep, uint64_t dirs);
-/** kit_ep_enable_check() - -FI_ENOAV, -FI_ENOCQ as the caps need; 0. */
+/** kit_ep_enable_check() - -FI_ENOAV, -FI_ENOCQ as the caps need; -FI_EIO in a child after fork; 0. */
 int kit_ep_enable_check(struct kit_ep *ep);
 /** kit_tx_wants_cqe() - Does an operation with @flags write a completion? */
 static inline bool kit_tx_wants_cqe(const struct kit_ep *ep, uint64_t flags)

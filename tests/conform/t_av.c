@@ -95,8 +95,8 @@ static void av_text(struct ct *c)
 
 static void av_errors(struct ct *c)
 {
-	uint8_t addr[2 * 64];
-	fi_addr_t fa[2];
+	uint8_t addr[3 * 64];
+	fi_addr_t fa[3];
 	int err[2] = {77, 77};
 
 	ct_open(c);
@@ -107,10 +107,12 @@ static void av_errors(struct ct *c)
 	RET(0, fi_av_insert(c->av, addr, 0, fa, 0, NULL));
 	if (!strcmp(c->prov, "efa")) {
 		memset(addr + c->addr_len, 0, 32); /* an empty GID stops it */
-		fa[0] = fa[1] = 5;
-		RET(1, fi_av_insert(c->av, addr, 2, fa, 0, NULL));
-		CHECK(fa[0] != FI_ADDR_NOTAVAIL && fa[1] == FI_ADDR_NOTAVAIL, "results %llu %llu",
-		      (unsigned long long)fa[0], (unsigned long long)fa[1]);
+		memcpy(addr + 2 * c->addr_len, addr, c->addr_len);
+		fa[0] = fa[1] = fa[2] = 5;
+		RET(1, fi_av_insert(c->av, addr, 3, fa, 0, NULL));
+		CHECK(fa[0] != FI_ADDR_NOTAVAIL && fa[1] == FI_ADDR_NOTAVAIL && fa[2] == FI_ADDR_NOTAVAIL,
+		      "results %llu %llu %llu", (unsigned long long)fa[0], (unsigned long long)fa[1],
+		      (unsigned long long)fa[2]);
 		RET(1, fi_av_insert(c->av, addr, 2, fa, FI_SYNC_ERR, err));
 		CHECK(!err[0] && err[1] > 0 && err[1] != 77, "errors %d %d", err[0], err[1]);
 	}

@@ -131,6 +131,26 @@ static void no_message(struct ct *c)
 	RET(-FI_EINVAL, fi_writev(c->ep, NULL, NULL, 1, c->peer, 0, 0, NULL));
 }
 
+/* Atomics that lack one of what they need. */
+static void no_operand(struct ct *c)
+{
+	uint64_t mem[4] = {0};
+	struct fi_ioc own = {&mem[0], 1}, cmp = {&mem[1], 1}, res = {&mem[2], 1};
+	struct fi_rma_ioc at = {(uintptr_t)&mem[3], 1, 0};
+	struct fi_msg_atomic m = {&own, NULL, 1, c->peer, &at, 1, FI_UINT64, FI_SUM, NULL, 0};
+
+	RET(-FI_EINVAL, fi_fetch_atomicmsg(c->ep, &m, &res, NULL, 0, 0));
+	m.op = FI_CSWAP;
+	RET(-FI_EINVAL, fi_compare_atomicmsg(c->ep, &m, &cmp, NULL, 0, &res, NULL, 1, 0));
+	RET(-FI_EINVAL, fi_compare_atomicmsg(c->ep, &m, &cmp, NULL, 1, &res, NULL, 0, 0));
+	RET(-FI_EINVAL, fi_writemsg(c->ep,
+				    &(struct fi_msg_rma){.msg_iov = &(struct iovec){mem, 8}, .iov_count = 1,
+							 .addr = c->peer, .rma_iov_count = 1},
+				    0));
+	m = (struct fi_msg_atomic){&own, NULL, 1, c->peer, NULL, 1, FI_UINT64, FI_SUM, NULL, 0};
+	RET(-FI_EINVAL, fi_atomicmsg(c->ep, &m, 0));
+}
+
 static void bad_sizes(struct ct *c)
 {
 	struct iovec many[64], huge[2];
@@ -148,6 +168,7 @@ static void bad_sizes(struct ct *c)
 	REFUSED(fi_writev(c->ep, many, NULL, tx + 1, c->peer, 0, 0, NULL));
 	REFUSED(fi_readv(c->ep, many, NULL, 64, c->peer, 0, 0, NULL));
 	no_message(c);
+	no_operand(c);
 	REFUSED(fi_inject(c->ep, mem, SIZE_MAX, c->peer));
 	REFUSED(fi_inject_write(c->ep, mem, SIZE_MAX, c->peer, 0, 0));
 	huge[0] = huge[1] = (struct iovec){mem, SIZE_MAX / 2 + 2}; /* their sum wraps */

@@ -212,9 +212,11 @@ static void wait_child(struct ct *c, pid_t pid)
  */
 static void life_fork(struct ct *c)
 {
+	struct fid_ep *late; /* not enabled */
 	struct files fs;
 
 	ct_open(c);
+	OK(fi_endpoint(c->domain, c->info, &late, NULL));
 	ct_sweep(c, false, CT_SEND, 0);
 	files_list(&fs);
 	for (int kind = 0; kind < 4; kind++) {
@@ -232,7 +234,8 @@ static void life_fork(struct ct *c)
 				    fi_recv(c->ep, &b, 1, NULL, c->peer, NULL) != -FI_EIO ||
 				    fi_tsend(c->ep, &b, 1, NULL, c->peer, 1, NULL) != -FI_EIO ||
 				    fi_write(c->ep, &b, 1, NULL, c->peer, 0, 0, NULL) != -FI_EIO ||
-				    fi_atomic(c->ep, &b, 1, NULL, c->peer, 0, 0, FI_UINT8, FI_SUM, NULL) != -FI_EIO)
+				    fi_atomic(c->ep, &b, 1, NULL, c->peer, 0, 0, FI_UINT8, FI_SUM, NULL) != -FI_EIO ||
+				    fi_enable(late) != -FI_EIO)
 					_exit(2);
 				fi_cancel(&c->ep->fid, c);
 				fi_cq_read(c->txcq, NULL, 0);
@@ -251,6 +254,7 @@ static void life_fork(struct ct *c)
 		files_check(c, &fs, true);
 		ct_sweep(c, false, CT_SEND, 0);
 	}
+	OK(fi_close(&late->fid));
 	ct_close(c);
 }
 

@@ -139,6 +139,14 @@ static void av_insert__reports_each_failure(void **state)
 	assert_int_equal(err[0], 0);
 	assert_int_equal(err[1], FI_EINVAL);
 	assert_int_equal(err[2], 0);
+	g_av->stops = true;
+	addr_make(addr[2], 3);
+	assert_int_equal(fi_av_insert(&g_av->fid, addr, 3, fa, FI_SYNC_ERR, err), 1);
+	assert_int_equal(fa[1], FI_ADDR_NOTAVAIL);
+	assert_int_equal(fa[2], FI_ADDR_NOTAVAIL);
+	assert_int_equal(err[1], FI_EINVAL);
+	assert_int_equal(err[2], FI_ECANCELED);
+	assert_int_equal(find(addr[2]), FI_ADDR_NOTAVAIL);
 	assert_int_equal(fi_av_insert(&g_av->fid, addr, 3, fa, FI_SYNC_ERR, NULL), -FI_EINVAL);
 	assert_int_equal(fi_av_insert(&g_av->fid, NULL, 1, fa, 0, NULL), -FI_EINVAL);
 	assert_int_equal(fi_av_insert(&g_av->fid, addr, SIZE_MAX, fa, 0, NULL), -FI_EINVAL);

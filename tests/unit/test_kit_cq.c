@@ -219,11 +219,17 @@ static void cq_readerr__fills_the_callers_err_data(void **state)
 	assert_int_equal(fi_cq_readerr(&g_cq->fid, &e, 0), 1);
 	assert_ptr_equal(e.err_data, buf);
 	assert_int_equal(e.err_data_size, 4);
-	assert_memory_equal(buf, "beca###", 7);
+	assert_memory_equal(buf, "bec\0###", 7); /* fi_cq_strerror() takes it for text */
 	/* Without err_data in the entry nothing is filled in. */
 	push_err(g_cq, 1, FI_EIO, NULL);
 	assert_int_equal(fi_cq_readerr(&g_cq->fid, &e, 0), 1);
 	assert_int_equal(e.err_data_size, 0);
+	memcpy(buf, "#######", sizeof(buf));
+	e.err_data_size = sizeof(buf);
+	push_err(g_cq, 1, FI_EIO, NULL);
+	assert_int_equal(fi_cq_readerr(&g_cq->fid, &e, 0), 1);
+	assert_int_equal(e.err_data_size, 0);
+	assert_memory_equal(buf, "#######", sizeof(buf)); /* it may be what lay on the caller's stack */
 	/* Nor is our own data of the error before, where the caller uses its entry again. */
 	e = (struct fi_cq_err_entry){0};
 	push_err(g_cq, 1, FI_EIO, "the first");

@@ -211,8 +211,8 @@ static int fill(struct efa_tx *tx, const struct kit_atomic_req *req, size_t dt_s
 	tx->atomic_dt = m->datatype;
 	tx->atomic_op = m->op;
 	if ((has_operand && kit_ioc_to_iov(tx->iov, m->msg_iov, m->iov_count, dt_size) != rlen) ||
-	    (tx->cmp_cnt && kit_ioc_to_iov(tx->cmp, req->cmp.msg_iov, tx->cmp_cnt, dt_size) != rlen) ||
-	    (tx->res_cnt && kit_ioc_to_iov(tx->res, req->res.msg_iov, tx->res_cnt, dt_size) != rlen))
+	    (tx->kind == EFA_TX_COMPARE && kit_ioc_to_iov(tx->cmp, req->cmp.msg_iov, tx->cmp_cnt, dt_size) != rlen) ||
+	    (tx->kind != EFA_TX_ATOMIC && kit_ioc_to_iov(tx->res, req->res.msg_iov, tx->res_cnt, dt_size) != rlen))
 		return -FI_EINVAL;
 	return rlen > (tx->kind == EFA_TX_COMPARE ? EFA_ATOMIC_MAX / 2 : EFA_ATOMIC_MAX) ? -FI_EINVAL : 0;
 }
@@ -236,7 +236,7 @@ static ssize_t atomic(struct fid_ep *fid, const struct kit_atomic_req *req)
 	if (ret || m->datatype == 14 || m->datatype == 15)
 		return -FI_EOPNOTSUPP;
 	if (m->iov_count > 4 || req->cmp.iov_count > 4 || req->res.iov_count > 4 || m->rma_iov_count > EFA_IOV_MAX ||
-	    !m->rma_iov_count)
+	    !m->rma_iov_count || !m->rma_iov)
 		return -FI_EINVAL;
 	lock_acquire(&ep->domain->kit.lock);
 	peer = efa_peer_find(ep, m->addr);

@@ -178,7 +178,7 @@ int efa_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_a
 		mem_free(av);
 		return ret;
 	}
-	av->kit.dedup = true;
+	av->kit.dedup = av->kit.stops = true;
 	/* other libraries, the text form and the real adapter have 0 there: it says how far a peer is, not who */
 	av->kit.mute_at = offsetof(struct efa_addr, host);
 	av->kit.mute_len = sizeof(((struct efa_addr *)0)->host);

@@ -68,7 +68,7 @@ static int domain_close(struct fid *fid)
 static const char *cq_strerror(struct kit_cq *cq, int prov_errno, const void *err_data)
 {
 	(void)cq;
-	return err_data ? err_data : efa_strerror((unsigned)prov_errno);
+	return err_data && *(const char *)err_data ? err_data : efa_strerror((unsigned)prov_errno);
 }
 
 static int efa_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq, void *context)

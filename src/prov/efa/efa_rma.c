@@ -352,7 +352,8 @@ static ssize_t rma(struct efa_ep *ep, enum efa_tx_kind kind, const struct fi_msg
 		return efa_ep_state(&ep->kit);
 	if (!(ep->kit.caps & FI_RMA))
 		return -FI_EOPNOTSUPP;
-	if (m->iov_count > 4 || m->rma_iov_count > EFA_IOV_MAX || !m->rma_iov_count || (m->iov_count && !m->msg_iov))
+	if (m->iov_count > 4 || m->rma_iov_count > EFA_IOV_MAX || !m->rma_iov_count || !m->rma_iov ||
+	    (m->iov_count && !m->msg_iov))
 		return -FI_EINVAL;
 	for (size_t i = 0; i < m->rma_iov_count; i++)
 		rlen += m->rma_iov[i].len;
