@@ -9,6 +9,12 @@ static const struct kit_atomic_ops *ops_of(const struct fid_ep *fid)
 
 static ssize_t forward(struct fid_ep *fid, const struct kit_atomic_req *req)
 {
+	const struct fi_msg_atomic *m = req->msg;
+
+	if (unlikely(!m || (!m->msg_iov && m->iov_count && m->op != FI_ATOMIC_READ) ||
+		     (!m->rma_iov && m->rma_iov_count) || (!req->cmp.msg_iov && req->cmp.iov_count) ||
+		     (!req->res.msg_iov && req->res.iov_count)))
+		return -FI_EINVAL;
 	return ops_of(fid)->op(fid, req);
 }
 

@@ -347,18 +347,9 @@ static void err_copy(const struct kit_cq *cq, const struct fi_cq_err_entry *e,
 
 	memcpy(&u, e, KIT_CQ_ERR_LEN_1_5);
 	if (v >= KIT_V(1, 5) && out->err_data && out->err_data_size) {
-		char *data = out->err_data;
-
-		u.e.err_data = data;
-		u.e.err_data_size = MIN(e->err_data_size, out->err_data_size);
-		if (u.e.err_data_size)
-			memcpy(data, e->err_data, u.e.err_data_size);
-		/*
-		 * fi_cq_strerror() reads text there, whose end there was no room for. Where there is none nothing is
-		 * written: programs leave their entry as they find it on the stack.
-		 */
-		if (u.e.err_data_size < e->err_data_size)
-			data[u.e.err_data_size - 1] = '\0';
+		u.e.err_data = out->err_data;
+		u.e.err_data_size =
+			kit_err_give(out->err_data, out->err_data_size, e->err_data, e->err_data_size);
 	}
 	if (v >= KIT_V(1, 20))
 		memcpy(out, &u, KIT_CQ_ERR_LEN_1_20);

@@ -170,9 +170,7 @@ static void err_copy(struct kit_eq *eq, const struct event *ev, struct fi_eq_err
 	if (eq->fabric->api_version < KIT_V(1, 5) || !data || !len)
 		return;
 	out->err_data = data;
-	out->err_data_size = MIN(len, ev->err.err_data_size);
-	if (out->err_data_size)
-		memcpy(data, ev->err.err_data, out->err_data_size);
+	out->err_data_size = kit_err_give(data, len, ev->err.err_data, ev->err.err_data_size);
 }
 
 static ssize_t eq_readerr(struct fid_eq *fid, struct fi_eq_err_entry *out, uint64_t flags)

@@ -46,6 +46,18 @@ void *kit_err_show(void **place, void *data, size_t len)
 	return *place ? memcpy(*place, data, len) : data;
 }
 
+size_t kit_err_give(void *buf, size_t room, const void *data, size_t len)
+{
+	size_t n = MIN(room, len);
+
+	if (!n)
+		return 0;
+	memcpy(buf, data, n);
+	if (n < len && !((const char *)data)[len - 1])
+		((char *)buf)[n - 1] = '\0';
+	return n;
+}
+
 bool kit_err_is_shown(const void *data)
 {
 	return (uintptr_t)data - (uintptr_t)g_slot < sizeof(g_slot);

@@ -57,6 +57,12 @@ static inline bool kit_busy(_Atomic int *refs)
  * Return: where it lies now: @data itself if there is no place for it. Under the queue's lock.
  */
 void *kit_err_show(void **place, void *data, size_t len);
+/**
+ * kit_err_give() - The same into a caller's buffer of @room bytes. Text that is cut has an end, since fi_cq_strerror()
+ * may be given it. Without data nothing is written: programs leave their entry as they find it on the stack. Return:
+ * bytes.
+ */
+size_t kit_err_give(void *buf, size_t room, const void *data, size_t len);
 /** kit_err_is_shown() - Is @data such a place, of whichever queue? Then it is no caller's buffer. */
 bool kit_err_is_shown(const void *data);
 /** kit_err_unshow() - The queue closes. */

@@ -147,8 +147,15 @@ static void no_operand(struct ct *c)
 				    &(struct fi_msg_rma){.msg_iov = &(struct iovec){mem, 8}, .iov_count = 1,
 							 .addr = c->peer, .rma_iov_count = 1},
 				    0));
+	RET(-FI_EINVAL, fi_compare_atomicmsg(c->ep, &m, NULL, NULL, 1, &res, NULL, 1, 0));
+	RET(-FI_EINVAL, fi_compare_atomicmsg(c->ep, &m, &cmp, NULL, 1, NULL, NULL, 1, 0));
 	m = (struct fi_msg_atomic){&own, NULL, 1, c->peer, NULL, 1, FI_UINT64, FI_SUM, NULL, 0};
 	RET(-FI_EINVAL, fi_atomicmsg(c->ep, &m, 0));
+	m.rma_iov = &at;
+	m.msg_iov = NULL;
+	RET(-FI_EINVAL, fi_atomicmsg(c->ep, &m, 0));
+	RET(-FI_EINVAL, fi_atomicmsg(c->ep, NULL, 0));
+	RET(-FI_EINVAL, fi_atomicv(c->ep, NULL, NULL, 1, c->peer, 0, 0, FI_UINT64, FI_SUM, NULL));
 }
 
 static void bad_sizes(struct ct *c)

@@ -212,11 +212,13 @@ static void wait_child(struct ct *c, pid_t pid)
  */
 static void life_fork(struct ct *c)
 {
-	struct fid_ep *late; /* not enabled */
+	struct fid_ep *late, *many = NULL; /* not enabled */
 	struct files fs;
 
 	ct_open(c);
 	OK(fi_endpoint(c->domain, c->info, &late, NULL));
+	if (!strcmp(c->prov, "cxi"))
+		OK(fi_scalable_ep(c->domain, c->info, &many, NULL));
 	ct_sweep(c, false, CT_SEND, 0);
 	files_list(&fs);
 	for (int kind = 0; kind < 4; kind++) {
@@ -235,7 +237,7 @@ static void life_fork(struct ct *c)
 				    fi_tsend(c->ep, &b, 1, NULL, c->peer, 1, NULL) != -FI_EIO ||
 				    fi_write(c->ep, &b, 1, NULL, c->peer, 0, 0, NULL) != -FI_EIO ||
 				    fi_atomic(c->ep, &b, 1, NULL, c->peer, 0, 0, FI_UINT8, FI_SUM, NULL) != -FI_EIO ||
-				    fi_enable(late) != -FI_EIO)
+				    fi_enable(late) != -FI_EIO || (many && fi_enable(many) != -FI_EIO))
 					_exit(2);
 				fi_cancel(&c->ep->fid, c);
 				fi_cq_read(c->txcq, NULL, 0);
@@ -255,6 +257,8 @@ static void life_fork(struct ct *c)
 		ct_sweep(c, false, CT_SEND, 0);
 	}
 	OK(fi_close(&late->fid));
+	if (many)
+		OK(fi_close(&many->fid));
 	ct_close(c);
 }
 
@@ -580,7 +584,7 @@ const struct ct_test life_tests[] = {
 	{"life_successor", life_successor, FI_MSG, 0, CT_ANY_PATH, NULL},
 	{"life_fork", life_fork, FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC, 0, CT_NO_ONE, NULL, NULL, NULL, 60},
 	{"life_fork_fresh", life_fork_fresh, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL},
-	{"life_exit", life_exit, FI_MSG, 0, CT_NO_ONE | CT_GENS, NULL},
+	{"life_exit", life_exit, FI_MSG, 0, CT_NO_ONE | CT_GENS, NULL, NULL, NULL, 60},
 	{"life_dlclose", life_dlclose, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL},
 	{"life_no_files", life_no_files, FI_MSG, 0, CT_SOLO | CT_ANY_PATH, NULL},
 	{0},

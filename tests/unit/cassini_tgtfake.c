@@ -29,6 +29,8 @@ uint64_t cassini_now_ns(const struct cassini *nic)
 void cassini_idle(struct cassini *nic)
 {
 	g_tf.now_ns += NS_PER_SEC / 10;
+	if (g_tf.is_stopping && g_tf.bulk_done < g_tf.bulk_cnt)
+		tf_bulk_end(0); /* by whoever polls while the lock is free */
 }
 
 int cassini_dom_poll(struct cassini_dom *dom)
@@ -106,6 +108,7 @@ bool link_bulk_stop(struct link_port *p, const void *cookie)
 			g_tf.bulk[i].is_stopped = true;
 	if (!g_tf.stop_busy_cnt)
 		return true;
+	g_tf.is_stopping = true;
 	g_tf.stop_busy_cnt--;
 	return false;
 }

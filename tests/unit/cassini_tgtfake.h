@@ -52,6 +52,7 @@ struct tf {
 	uint64_t got_bits;
 	int bulk_rc; /* link_bulk() answers this */
 	unsigned stop_busy_cnt; /* so many times link_bulk_stop() has to be asked again */
+	bool is_stopping;	/* it was: the oldest copy ends whenever the adapter idles */
 	bool no_answers; /* there is no memory for them */
 	bool bulk_sync;	 /* copies end before link_bulk() returns */
 	bool poll_ends;	 /* polling the Domain ends the oldest copy */

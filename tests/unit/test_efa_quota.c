@@ -392,6 +392,7 @@ static void nack__finds_the_send_queue_full(void **state)
 	static uint8_t out[20000];
 	struct efa_ep *ep = inner(VICTIM);
 	struct efa_peer *good = ep->peers[r.name[GOOD]];
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
 	struct fi_cq_tagged_entry e;
 	struct efa_pkt *pkt;
 	struct efa_tx *tx;
@@ -403,10 +404,15 @@ static void nack__finds_the_send_queue_full(void **state)
 	while (!efa_pkt_post(pkt));
 	efa_pkt_put(pkt);
 	tx = efa_tx_get(ep, good, EFA_TX_SEND);
+	tx->flags = 0;
 	tx->cq_flags = FI_SEND | FI_TAGGED;
+	tx->context = NULL;
+	tx->tag = 4;
 	tx->iov[0] = (struct iovec){out, sizeof(out)};
+	tx->desc[0] = NULL;
 	tx->iov_cnt = 1;
 	tx->len = sizeof(out);
+	tx->msg_id = good->next_msg_id++;
 	tx->wait = EFA_WAIT_EOR;
 	efa_tx_on_nack(tx, &nack);
 	assert_false(tx->reported);
@@ -416,8 +422,10 @@ static void nack__finds_the_send_queue_full(void **state)
 	assert_ptr_equal(pkt->tx, tx);
 	lock_release(lock_of_all());
 	assert_int_equal(fi_cq_read(r.cq[VICTIM], &e, 1), -FI_EAGAIN);
-	while (LOCKED(tx->wrs)) /* the other one knows of no such message, and drops it */
+	while (LOCKED(tx->wrs)) { /* the other one knows of no such message, and drops it */
+		assert_true(clk_now_ns(NULL) < until);
 		drive();
+	}
 	LOCKED((efa_tx_fail(tx, FI_ECANCELED, EFA_ERR_GENERIC), 0));
 	assert_int_equal(fi_cq_read(r.cq[VICTIM], &e, 1), -FI_EAVAIL);
 }

@@ -78,7 +78,7 @@ static void eq_readerr__fills_the_callers_err_data(void **state)
 	assert_int_equal(fi_eq_readerr(g_eq, &err, 0), sizeof(err));
 	assert_ptr_equal(err.err_data, buf);
 	assert_int_equal(err.err_data_size, 2);
-	assert_memory_equal(buf, "wh###", 5);
+	assert_memory_equal(buf, "w\0###", 5);
 	g_fix.fabric->api_version = FI_VERSION(1, 4);
 	assert_int_equal(kit_eq_push_err(to_kit(g_eq), &bad, "why", 4), 0);
 	assert_int_equal(fi_eq_readerr(g_eq, &err, 0), sizeof(err));

@@ -529,7 +529,8 @@ int cassini_pte_open(struct cassini_lni *lni, struct cassini_eq *eq, const struc
 		     struct cassini_pte **out);
 /**
  * cassini_pte_close() - Frees its entries without events, and unmaps it. Waits for copies in flight, bounded, and stops
- * those that have not ended then: on return no peer touches memory through it. NULL is fine.
+ * those that have not ended then: on return no peer touches memory through it, but what is on its way to another host
+ * may be read until the Domain closes. NULL is fine.
  */
 void cassini_pte_close(struct cassini_pte *pte);
 /**

@@ -253,8 +253,9 @@ void cassini_cmdq_again(struct cassini_op *op)
 }
 
 /*
- * Is something of @cq under way that nobody remembers? It is counted by Domain only, and others may send from the same,
- * but for the Domains of other endpoints nobody waits.
+ * Is something of @cq under way that nobody remembers? It is counted by Domain, and others may send from the same. The
+ * Domains of other endpoints are nothing to a queue of one; one that several endpoints share, or that has several keys,
+ * knows no better than all of them.
  */
 static bool has_forgotten(const struct cassini_cmdq *cq)
 {

@@ -284,8 +284,8 @@ void cassini_rget_start(const struct cassini_rget_src *src, struct cassini_le *l
  */
 void cassini_tgt_orphan(struct cassini_pte *pte);
 /**
- * cassini_tgt_stop() - Behind it: no peer reads or writes memory for what still flies, which ends without it. Return:
- * false: one is in the middle of a copy: ask again, without the lock in between, as link_bulk_stop() says.
+ * cassini_tgt_stop() - Behind it: what still flies ends without touching memory, as far as link_bulk_stop() does that.
+ * Return: false: a peer is in the middle of a copy: ask again, without the lock in between.
  */
 bool cassini_tgt_stop(struct cassini_pte *pte);
 

@@ -272,7 +272,7 @@ struct cxi_portal {
 	uint32_t tx_id_cnt;              /* in use */
 	uint64_t ask_ns;                 /* cxi_alive.c: when to ask next */
 	LIST_HEAD(, cxi_ask) asks;
-	void *ctrl_wait;                 /* cxi_fc_tx.c: control messages to send later */
+	struct cxi_ctrls *ctrls;         /* cxi_fc_tx.c: control messages that have not ended; NULL: none yet */
 	bool is_miscounted;              /* cxi_fc_miscounted() */
 };
 /**

@@ -183,6 +183,8 @@ static int context_enable(struct cxi_ep *ep)
 
 int cxi_ctx_enable(struct cxi_ep *ep)
 {
+	if (kit_is_forked(&ep->domain->kit))
+		return -FI_EIO;
 	switch (ep->kind) {
 	case CXI_SEP:
 		return sep_enable(ep);

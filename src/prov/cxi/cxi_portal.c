@@ -137,7 +137,7 @@ __attribute__((noinline)) int cxi_portal_timers(struct cxi_portal *p)
 
 	p->timer_skip = 0;
 	p->holds++;
-	if (p->ctrl_wait != NULL)
+	if (p->ctrls != NULL)
 		n += cxi_ctrl_timers(p);
 	if (p->tx_id_cnt)
 		n += cxi_alive_timers(p, cassini_now_ns(p->domain->nic));
@@ -204,7 +204,7 @@ static bool has_timers(const struct cxi_portal *p)
 	for (int i = 0; i < p->rxc_top; i++)
 		if (p->rxc[i] && cxi_rxc_has_timers(p->rxc[i]))
 			return true;
-	return p->ctrl_wait || p->tx_id_cnt;
+	return p->ctrls || p->tx_id_cnt;
 }
 
 bool cxi_portal_calm(struct cxi_portal *p, struct calm *c, uint32_t passed)

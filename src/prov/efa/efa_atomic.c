@@ -236,7 +236,7 @@ static ssize_t atomic(struct fid_ep *fid, const struct kit_atomic_req *req)
 	if (ret || m->datatype == 14 || m->datatype == 15)
 		return -FI_EOPNOTSUPP;
 	if (m->iov_count > 4 || req->cmp.iov_count > 4 || req->res.iov_count > 4 || m->rma_iov_count > EFA_IOV_MAX ||
-	    !m->rma_iov_count || !m->rma_iov)
+	    !m->rma_iov_count)
 		return -FI_EINVAL;
 	lock_acquire(&ep->domain->kit.lock);
 	peer = efa_peer_find(ep, m->addr);

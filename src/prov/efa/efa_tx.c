@@ -633,6 +633,7 @@ static void begin_again(struct efa_tx *tx)
 	if (ret == -FI_EAGAIN) {
 		tx->type = 0;
 		tx->wait = EFA_WAIT_HANDSHAKE;
+		drop_tmp_mrs(tx); /* the next try makes its own */
 		enter_pump(tx);
 	} else if (ret) {
 		leave_pump(tx);

@@ -35,20 +35,23 @@ struct ctrl {
 };
 TAILQ_HEAD(ctrl_q, ctrl);
 
+struct cxi_ctrls {
+	struct ctrl_q wait, sent; /* each is in one of them */
+};
+
 static void peer_lost(struct cxi_portal *p, uint32_t nic, uint16_t pid, uint8_t rc);
 
 static void ctrl_later(struct ctrl *c, uint64_t delay_ns)
 {
-	struct ctrl_q *q = c->portal->ctrl_wait;
-
 	c->due_ns = cassini_now_ns(c->portal->domain->nic) + delay_ns;
-	TAILQ_INSERT_TAIL(q, c, link);
+	TAILQ_INSERT_TAIL(&c->portal->ctrls->wait, c, link);
 }
 
 static void ctrl_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
 	struct ctrl *c = container_of(req, struct ctrl, req);
 
+	TAILQ_REMOVE(&c->portal->ctrls->sent, c, link);
 	if (ev->rc == CASSINI_RC_ENTRY_NOT_FOUND || ev->rc == CASSINI_RC_PT_DISABLED) {
 		LOG_INFO("dropped FC message to NIC %#x PID %u, tried again", c->cmd.nic, c->cmd.pid);
 		ctrl_later(c, (uint64_t)c->portal->domain->params.fc_retry_usec_delay * 1000);
@@ -64,11 +67,12 @@ int cxi_ctrl_send(struct cxi_portal *p, const struct cxi_dest *to, uint64_t bits
 	struct ctrl *c;
 	int ret;
 
-	if (!p->ctrl_wait) {
-		p->ctrl_wait = mem_alloc(sizeof(struct ctrl_q));
-		if (!p->ctrl_wait)
+	if (!p->ctrls) {
+		p->ctrls = mem_alloc(sizeof(*p->ctrls));
+		if (!p->ctrls)
 			return -FI_ENOMEM;
-		TAILQ_INIT((struct ctrl_q *)p->ctrl_wait);
+		TAILQ_INIT(&p->ctrls->wait);
+		TAILQ_INIT(&p->ctrls->sent);
 	}
 	c = mem_alloc(sizeof(*c));
 	if (!c)
@@ -92,12 +96,14 @@ int cxi_ctrl_send(struct cxi_portal *p, const struct cxi_dest *to, uint64_t bits
 	}
 	if (ret)
 		mem_free(c);
+	else
+		TAILQ_INSERT_TAIL(&p->ctrls->sent, c, link);
 	return ret;
 }
 
 int cxi_ctrl_timers(struct cxi_portal *p)
 {
-	struct ctrl_q *q = p->ctrl_wait;
+	struct ctrl_q *q = &p->ctrls->wait;
 	struct ctrl *c, *next;
 	uint64_t now_ns;
 	int n = 0;
@@ -111,22 +117,26 @@ int cxi_ctrl_timers(struct cxi_portal *p)
 		if (cxi_cps_post(&p->cps, p->cmdq, &c->cmd))
 			break;
 		TAILQ_REMOVE(q, c, link);
+		TAILQ_INSERT_TAIL(&p->ctrls->sent, c, link);
 		n++;
 	}
 	return n;
 }
 
+/* Of what was sent no event comes any more: the queue is closed. */
 void cxi_ctrl_fini(struct cxi_portal *p)
 {
-	struct ctrl_q *q = p->ctrl_wait;
 	struct ctrl *c;
 
-	while (q && (c = TAILQ_FIRST(q))) {
-		TAILQ_REMOVE(q, c, link);
+	if (!p->ctrls)
+		return;
+	TAILQ_CONCAT(&p->ctrls->wait, &p->ctrls->sent, link);
+	while ((c = TAILQ_FIRST(&p->ctrls->wait))) {
+		TAILQ_REMOVE(&p->ctrls->wait, c, link);
 		mem_free(c);
 	}
-	mem_free(q);
-	p->ctrl_wait = NULL;
+	mem_free(p->ctrls);
+	p->ctrls = NULL;
 }
 
 /* --- peers that refused -------------------------------------------------------------------------- */
