@@ -128,6 +128,14 @@ static void pte_unmap_all(struct cassini_pte *pte)
 	}
 }
 
+/* Nothing was found to do: others may have the lock meanwhile. */
+static void idle_unlocked(struct cassini *nic)
+{
+	lock_release(nic->open.lock);
+	cassini_idle(nic);
+	lock_acquire(nic->open.lock);
+}
+
 /* Copies in flight write to the user's memory: they must end before it is the user's again. */
 static void pte_drain(struct cassini_pte *pte)
 {
@@ -140,11 +148,8 @@ static void pte_drain(struct cassini_pte *pte)
 
 		LIST_FOREACH (dom, &nic->doms, link)
 			n += cassini_dom_poll(dom);
-		if (n || pte->busy == 1)
-			continue;
-		lock_release(nic->open.lock);
-		cassini_idle(nic);
-		lock_acquire(nic->open.lock);
+		if (!n && pte->busy > 1)
+			idle_unlocked(nic);
 	}
 	if (pte->busy > 1)
 		LOG_WARN("portal table entry %u closed with %u copies in flight: their peers do not answer", pte->ptn,
@@ -216,11 +221,8 @@ void cassini_pte_close(struct cassini_pte *pte)
 	ptn_put(nic_of(pte), pte->ptn);
 	pte->closing = true;
 	cassini_tgt_orphan(pte);
-	while (!cassini_tgt_stop(pte)) {
-		lock_release(nic_of(pte)->open.lock);
-		cassini_idle(nic_of(pte));
-		lock_acquire(nic_of(pte)->open.lock);
-	}
+	while (!cassini_tgt_stop(pte))
+		idle_unlocked(nic_of(pte));
 	cassini_pte_unbusy(pte);
 }
 

@@ -235,7 +235,7 @@ static ssize_t atomic(struct fid_ep *fid, const struct kit_atomic_req *req)
 	if (!(ep->kit.caps & FI_ATOMIC) || check(req->kind, m->datatype, m->op))
 		return -FI_EOPNOTSUPP;
 	if (m->iov_count > OPX_IOV_MAX || req->cmp.iov_count > OPX_IOV_MAX || req->res.iov_count > OPX_IOV_MAX ||
-	    m->rma_iov_count != 1 || !m->rma_iov)
+	    m->rma_iov_count != 1)
 		return -FI_EINVAL;
 	lock_acquire(&ep->domain->kit.lock);
 	rc = atomic_once(ep, req, flags);
