@@ -137,13 +137,18 @@ static uint32_t random_bits(struct bulk_node *b)
 	return b->random[--b->random_cnt];
 }
 
-/* A key whose place is free, of which there are many: at least a quarter. */
+/*
+ * A key whose place is free, of which there are many: at least a quarter. A region that was added when there were fewer
+ * places may have the same key at another one.
+ */
 static struct bulk_region *key_new(struct bulk_node *b, uint32_t *key, uint32_t *idx)
 {
+	uint32_t other;
+
 	do {
 		*key = random_bits(b);
 		*idx = *key & (b->entry_cnt - 1);
-	} while (!*key || region_at(b, *idx)->key);
+	} while (!*key || region_at(b, *idx)->key || region_find(b, *key, &other));
 	return region_at(b, *idx);
 }
 
