@@ -489,6 +489,21 @@ static void opx_flow__gone(void **state)
 	}
 }
 
+/* The adapter notices the silence behind a port that is down as soon as the flow does. */
+static void opx_flow__gone_behind_a_port_that_is_down(void **state)
+{
+	struct rig g;
+
+	(void)state;
+	rig_pair(&g, 22, false);
+	g.n[0].hfi.is_down = true;
+	opx_rel_gone(g.n[0].rel, g.n[0].dst[1], -ETIMEDOUT);
+	rig_step(&g, g.now + NS_PER_MS);
+	assert_int_equal(rig_peer(&g, 0, 1)->deads, 1);
+	assert_int_equal(rig_peer(&g, 0, 1)->why, OPX_ST_NET_DOWN);
+	rig_close(&g);
+}
+
 /* A flow in which nothing ever happened has nothing to end. */
 static void opx_flow__gone_of_a_new_flow(void **state)
 {
@@ -742,6 +757,7 @@ int main(void)
 		cmocka_unit_test(opx_flow__own_sleep_is_not_the_peers_silence),
 		cmocka_unit_test(opx_flow__waits_without_a_stream),
 		cmocka_unit_test(opx_flow__gone),
+		cmocka_unit_test(opx_flow__gone_behind_a_port_that_is_down),
 		cmocka_unit_test(opx_flow__gone_of_a_new_flow),
 		cmocka_unit_test(opx_flow_open__of_a_doomed_one),
 		cmocka_unit_test(opx_flow__send_errors),
