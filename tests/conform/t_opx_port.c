@@ -307,6 +307,6 @@ const struct ct_test opx_port_tests[] = {
 	{"opx_jkey", opx_jkey, FI_MSG, 0, CT_ANY_PATH, NULL, NULL, "opx"},
 	{"opx_port_down", opx_port_down, FI_MSG, 0, 0, NULL, "SOFTFABRIC_OPX=down=500ms-1500ms", "opx"},
 	{"opx_port_down_pending", opx_port_down_pending, FI_MSG | FI_RMA | FI_ATOMIC, 0, CT_ANY_PATH, NULL,
-	 "SOFTFABRIC_NET=paths=udp;dead_after=4s SOFTFABRIC_OPX=down=6s-600s", "opx"},
+	 "SOFTFABRIC_NET=paths=udp;dead_after=8s SOFTFABRIC_OPX=down=6s-600s", "opx"},
 	{0},
 };

@@ -354,6 +354,7 @@ static void opx_flow__silence(void **state)
 
 		rig_pair(&g, 17, local);
 		g.n[1].is_asleep = true;
+		g.n[0].hfi.is_down = local; /* which is nothing to a peer on this host */
 		rig_run_for(&g, 3 * RIG_DEAD);
 		assert_int_equal(rig_peer(&g, 0, 1)->deads, 0);
 		if (waits || local)
@@ -485,26 +486,6 @@ static void opx_flow__gone(void **state)
 		assert_int_equal(rig_post(&g, 0, 1, 10, OPX_POST_CONTROL), -ETIMEDOUT);
 		rig_step(&g, g.now + NS_PER_MS);
 		assert_int_equal(rig_peer(&g, 0, 1)->why, OPX_ST_PEER_SILENT);
-		rig_close(&g);
-	}
-}
-
-/*
- * The adapter notices the silence behind a port that is down as soon as the flow does. A peer on this host is silent by
- * itself.
- */
-static void opx_flow__gone_behind_a_port_that_is_down(void **state)
-{
-	struct rig g;
-
-	(void)state;
-	for (int is_local = 0; is_local < 2; is_local++) {
-		rig_pair(&g, 22, is_local);
-		g.n[0].hfi.is_down = true;
-		opx_rel_gone(g.n[0].rel, g.n[0].dst[1], -ETIMEDOUT);
-		rig_step(&g, g.now + NS_PER_MS);
-		assert_int_equal(rig_peer(&g, 0, 1)->deads, 1);
-		assert_int_equal(rig_peer(&g, 0, 1)->why, is_local ? OPX_ST_PEER_SILENT : OPX_ST_NET_DOWN);
 		rig_close(&g);
 	}
 }
@@ -762,7 +743,6 @@ int main(void)
 		cmocka_unit_test(opx_flow__own_sleep_is_not_the_peers_silence),
 		cmocka_unit_test(opx_flow__waits_without_a_stream),
 		cmocka_unit_test(opx_flow__gone),
-		cmocka_unit_test(opx_flow__gone_behind_a_port_that_is_down),
 		cmocka_unit_test(opx_flow__gone_of_a_new_flow),
 		cmocka_unit_test(opx_flow_open__of_a_doomed_one),
 		cmocka_unit_test(opx_flow__send_errors),

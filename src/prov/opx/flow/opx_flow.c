@@ -376,18 +376,13 @@ static void arm(struct opx_flow *f, uint64_t now)
 	f->ping_ns = now + period_ns(f);
 }
 
-/* Why nothing has come for dead_after. What stays on this host passes no port. */
-static enum opx_status silence(const struct opx_flow *f)
-{
-	return f->is_local || hfi_port_is_up(f->rel->a.hfi) ? OPX_ST_PEER_SILENT : OPX_ST_NET_DOWN;
-}
-
+/* Nothing has come for dead_after. */
 static void flow_silent(struct opx_flow *f)
 {
 	static const char unanswered[] = "no answer to our first packet (another user, FI_OPX_UUID or P_Key gets none)";
 	struct opx_rel *rel = f->rel;
 
-	if (silence(f) == OPX_ST_NET_DOWN) {
+	if (!f->is_local && !hfi_port_is_up(rel->a.hfi)) { /* shared memory passes no port */
 		opx_flow_doom(f, OPX_ST_NET_DOWN);
 		return;
 	}
@@ -615,9 +610,8 @@ void opx_rel_gone(void *rel, struct hfi_dst *dst, int status)
 	struct opx_flow *f = hfi_dst_user(dst);
 
 	(void)rel;
-	/* the adapter may have noticed the silence before flow_timer() */
 	if (f && is_begun(f))
-		opx_flow_doom(f, status == -FI_ETIMEDOUT ? silence(f)
+		opx_flow_doom(f, status == -FI_ETIMEDOUT ? OPX_ST_PEER_SILENT
 				 : status == -FI_ENOMEM	 ? OPX_ST_NOMEM
 							 : OPX_ST_PEER_GONE);
 }
