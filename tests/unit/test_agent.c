@@ -453,6 +453,19 @@ static void agent__sleeps_while_nothing_happens(void **state)
 	assert_in_range(read_locked(&services), before, before + 4);
 }
 
+/* As many polls as a job of minutes makes: what is compared has 32 bits on both sides. */
+static void agent__sleeps_after_billions_of_polls(void **state)
+{
+	uint64_t now = clk_now_ns(NULL), end = now + WAIT_NS;
+
+	(void)state;
+	atomic_store(&node->poll_epoch, 5ULL << 32);
+	for (; atomic_load(&node->agent_at_ns) <= now + 2 * AGENT_NAP_NS; now = clk_now_ns(NULL)) {
+		assert_true(now < end);
+		sched_yield();
+	}
+}
+
 /* One poll while the thread dozes. Return: whether it naps well before the doze would have ended. */
 static bool one_poll_ends_a_doze(void)
 {
@@ -683,6 +696,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T_(agent__serves_while_application_computes),
 		T_(agent__sleeps_while_nothing_happens),
+		T_(agent__sleeps_after_billions_of_polls),
 		T_(agent__one_poll_ends_a_doze),
 		T_(agent__stays_out_while_application_polls),
 		T_(agent__takes_over_again),

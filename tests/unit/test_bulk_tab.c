@@ -736,7 +736,7 @@ static void tab__exit(void **state)
 /* One whose lease was taken away in the middle of bulk_lease_fill(), and whose place another region has by then. */
 static void fill__is_of_one_region(void **state)
 {
-	uint32_t key = add(g_mem, LEN), next = key ^ 0x100, idx = 0;
+	uint32_t key = add(g_mem, LEN), next = key ^ 1u << 31, idx = 0;
 	struct bulk_tab *tab = fp.node[1].bulk->tab;
 	int slot = bulk_tab_slot_claim(tab);
 

@@ -454,6 +454,7 @@ static void shm_timer__idle_lane_given_back(void **state)
 {
 	struct fake *a = open_port(100, 0), *b = open_port(200, 0);
 	struct link_addr to = addr_of(200);
+	uint32_t color;
 	uint64_t x = 1;
 
 	a->node.clk.virt_ns = b->node.clk.virt_ns = &a->virt_ns;
@@ -477,7 +478,11 @@ static void shm_timer__idle_lane_given_back(void **state)
 	assert_int_equal(b->s->rx_cnt, 0);
 	assert_int_equal(atomic_load(&shm_desc_at(b->s->seg, 0)->state), SHM_D_FREE);
 	assert_int_equal(a->peers[0].shm->tx_mode, SHM_TX_NONE);
-	assert_int_equal(fake_send(a, &to, &x, 8, &x), 0); /* and it comes back */
+	/* and it comes back, in another color, though it is the old one's turn */
+	color = a->peers[0].shm->color;
+	a->s->color_next = color - 1;
+	assert_int_equal(fake_send(a, &to, &x, 8, &x), 0);
+	assert_int_not_equal(a->peers[0].shm->color, color);
 	for (int i = 0; i < 200; i++) {
 		fake_poll(b);
 		fake_poll(a);

@@ -79,7 +79,7 @@ struct tab_entry {
 	_Atomic uint32_t may; /* rights, and whose peers have them: MAY_* */
 	_Atomic uint64_t filled; /* FILL_*: how much from @addr on is there; written by whoever fills it */
 };
-#define FILL_OF	 GENMASK(63, 40) /* low bits of the key: one who is late must not speak of the next region here */
+#define FILL_OF	 GENMASK(63, 40) /* key >> 8, the rest is the place: who is late must not speak of the next one here */
 #define FILL_LEN GENMASK(39, 0)	 /* bytes */
 #define MAY_OP	 GENMASK(1, 0)
 #define MAY_WHO	 GENMASK(31, 2) /* bulk_admits() */
@@ -557,7 +557,7 @@ void bulk_tab_publish(struct bulk_tab *tab, uint32_t idx, uint32_t key, uint64_t
 	atomic_store_explicit(&e->addr, addr, memory_order_relaxed);
 	atomic_store_explicit(&e->len, len, memory_order_relaxed);
 	atomic_store_explicit(&e->may, may, memory_order_relaxed);
-	atomic_store_explicit(&e->filled, FIELD_PREP(FILL_OF, key & 0xffffff), memory_order_relaxed);
+	atomic_store_explicit(&e->filled, FIELD_PREP(FILL_OF, key >> 8), memory_order_relaxed);
 	/* release; pairs with the acquire in bulk_lease_take(): who sees the key sees its fields */
 	atomic_store_explicit(&e->key, key, memory_order_release);
 }
@@ -769,7 +769,7 @@ void bulk_lease_note(struct bulk_tab *tab, int slot, int op, uint64_t len)
 
 void bulk_lease_fill(struct bulk_tab *tab, int slot, uint32_t key, uint64_t len)
 {
-	uint64_t was, now = FIELD_PREP(FILL_OF, key & 0xffffff) | MIN(len, FILL_LEN);
+	uint64_t was, now = FIELD_PREP(FILL_OF, key >> 8) | MIN(len, FILL_LEN);
 	struct tab_entry *e = entry_leased(tab, slot);
 
 	if (!e)

@@ -61,6 +61,12 @@ static const struct duty_plan plan = {
 #define WANTED_CNT    10		/* ... so many times at most */
 #define GIVE_WAY_NS   (200 * NS_PER_US) /* head start of an application that sleeps on a descriptor */
 
+/* Compared with what it was: a job that polls for minutes makes more of them than 32 bits count. */
+static uint32_t polls_now(const struct link_node *n)
+{
+	return (uint32_t)atomic_load_explicit(&n->poll_epoch, memory_order_relaxed);
+}
+
 static void kick_drain(struct agent *a)
 {
 	uint64_t cnt;
@@ -159,7 +165,7 @@ static bool arm_all(struct link_node *n, uint64_t *deadline)
 static bool gives_way(struct agent *a)
 {
 	struct link_node *n = a->node;
-	uint32_t epoch = atomic_load_explicit(&n->poll_epoch, memory_order_relaxed);
+	uint32_t epoch = polls_now(n);
 	bool is_asleep = false;
 
 	/* a thread that has armed and polls again does not sleep */
@@ -249,7 +255,7 @@ static void *agent_main(void *arg)
 	struct agent *a = arg;
 	struct link_node *n = a->node;
 	uint64_t sleep_ns, nap_ns, now;
-	uint32_t epoch = atomic_load_explicit(&n->poll_epoch, memory_order_relaxed);
+	uint32_t epoch = polls_now(n);
 	bool woken = true;
 
 	duty_init(&a->duty, &plan, epoch, clk_now_ns(&n->clk));
@@ -257,7 +263,7 @@ static void *agent_main(void *arg)
 	while (!atomic_load_explicit(&a->is_stopped, memory_order_acquire)) {
 		if (n->live)
 			live_tick(n);
-		epoch = atomic_load_explicit(&n->poll_epoch, memory_order_relaxed);
+		epoch = polls_now(n);
 		now = clk_now_ns(&n->clk);
 		nap_ns = duty_look(&a->duty, epoch, now);
 		if (!nap_ns && !lock_tries(n->lock))
@@ -289,7 +295,7 @@ static void *agent_main(void *arg)
 		 * relaxed: after a poll in the meantime we nap, for as long as its hurry allows; a later hurry cuts the
 		 * sleep short
 		 */
-		if (sleep_ns && atomic_load_explicit(&n->poll_epoch, memory_order_relaxed) == epoch) {
+		if (sleep_ns && polls_now(n) == epoch) {
 			shm_limit_look();
 			woken = wait_on(a, a->ep, sleep_ns);
 		}

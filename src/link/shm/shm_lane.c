@@ -40,6 +40,20 @@ static int desc_claim(const struct shm_seg *seg)
 				  : -ENOSPC; /* EAGAIN: others were faster, there may be more */
 }
 
+/*
+ * In turns for all our lanes, so that no peer's comes back soon; and not that of its last one, whose acknowledgements
+ * may still be on their way.
+ */
+static uint32_t color_new(const struct shm_peer *sp)
+{
+	uint32_t color;
+
+	do
+		color = 1 + sp->s->color_next++ % SHM_COLOR_NUM;
+	while (color == sp->color);
+	return color;
+}
+
 int shm_lane_claim(struct shm_peer *sp)
 {
 	struct shm_seg *seg = sp->seg;
@@ -73,8 +87,7 @@ int shm_lane_claim(struct shm_peer *sp)
 	sp->code_mask = SHM_PEND_CNT - 1;
 	memset((void *)sp->codes, 0, SHM_PEND_CNT);
 	sp->lane_idx = (uint32_t)idx;
-	/* of all our lanes, not of this peer's: acknowledgements of its last one may still be on their way */
-	sp->color = 1 + sp->s->color_next++ % SHM_COLOR_NUM;
+	sp->color = color_new(sp);
 	sp->lane_turn = atomic_load_explicit(&d->turn, memory_order_relaxed);
 	sp->acked = sp->look_pos = sp->tx.pos;
 	sp->tx_mode = SHM_TX_OWN;

@@ -57,15 +57,18 @@ void opx_on_put(struct opx_peer *peer, const struct hfi_hdr *h, const struct vie
 {
 	uint64_t off = le64_get(h->w[0]), key = le64_get(h->w[1]), end = le64_get(h->tag);
 	uint32_t handle = le32_get(h->imm);
-	bool is_last = off + data->len == end;
+	bool is_last = off + data->len == end, was_lost;
 	enum opx_status why = OPX_OK;
 	void *at = opx_mr_find(peer->ep->domain, key, off, data->len, FI_REMOTE_WRITE, &why);
 
 	if (at && unlikely(!guard_view(data, 0, at, data->len)))
 		why = OPX_ST_GONE;
+	was_lost = is_lost(peer, handle, key, end);
 	if (unlikely(why) && (!is_last || handle == OPX_DATA_HANDLE))
 		lost_note(peer, handle, key, end, why);
-	if (is_last && !why && !is_lost(peer, handle, key, end))
+	else if (unlikely(was_lost) && is_last && handle != OPX_DATA_HANDLE)
+		peer->lost[0].why = OPX_OK; /* the next write may have this handle and end here, too */
+	if (is_last && !why && !was_lost)
 		count(peer->ep, KIT_CNTR_REMOTE_WRITE);
 	if (is_last || why)
 		answer(peer, handle, why);
