@@ -45,9 +45,11 @@ static void live_on(struct pair *w)
 	struct cxi_txc *t = cxi_ep_of(w->e[1].ep)->txc;
 	struct fi_cq_tagged_entry entry;
 
+	lock_acquire(&cxi_fix_domain(&w->f)->kit.lock);
 	assert_int_equal(t->used, 0);
 	assert_true(cxi_rnr_is_idle(t));
 	assert_null(t->fc);
+	lock_release(&cxi_fix_domain(&w->f)->kit.lock);
 	for (int i = 0; i < 1000; i++)
 		assert_int_equal(fi_cq_read(w->e[1].cq, &entry, 1), -FI_EAGAIN);
 	cxi_fix_ep_close(&w->e[1]);

@@ -627,18 +627,19 @@ static void burst__leaves_without_polls(void **state)
 		side_close(&s[i]);
 }
 
-#define LAST_TRIES 10
+#define LAST_TRIES 50 /* a busy machine needs a few */
+#define LAST_MAX   (3 * NS_PER_MS) /* a nap takes 4, and it takes another to be sure */
 
 /* A receiver that has taken a frame and polls no more owes its acknowledgement: its adapter thread sends it. */
 static void ack__of_receiver_that_stops_polling(void **state)
 {
-	uint64_t best = UINT64_MAX, begin, end;
+	uint64_t best = UINT64_MAX, begin, end, retrans;
 	struct link_addr at[2];
 	struct side s[2];
 
 	(void)state;
 	pair_open(s, at);
-	for (uint32_t i = 2; i <= LAST_TRIES + 1; i++) {
+	for (uint32_t i = 2; i <= LAST_TRIES + 1 && best >= LAST_MAX; i++) {
 		/* both threads nap for long by now */
 		for (end = clk_now_ns(NULL) + 60 * NS_PER_MS; clk_now_ns(NULL) < end;) {
 			side_poll(&s[0]);
@@ -654,8 +655,11 @@ static void ack__of_receiver_that_stops_polling(void **state)
 		best = MIN(best, clk_now_ns(NULL) - begin);
 	}
 	print_message("ended %.2f ms after the last poll of the receiver\n", (double)best / 1e6);
-	assert_true(best < 3 * NS_PER_MS); /* the best of ten; a nap takes 4, and it takes another to be sure */
-	assert_int_equal(link_port_stats(s[0].port)->retrans, 0);
+	assert_true(best < LAST_MAX);
+	lock_acquire(&s[0].lock);
+	retrans = link_port_stats(s[0].port)->retrans;
+	lock_release(&s[0].lock);
+	assert_int_equal(retrans, 0);
 	for (int i = 0; i < 2; i++)
 		side_close(&s[i]);
 }
