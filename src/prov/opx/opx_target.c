@@ -42,33 +42,36 @@ static bool is_lost(const struct opx_peer *peer, uint32_t handle, uint64_t key, 
 	return unlikely(l->why) && l->handle == handle && l->key == key && l->end == end;
 }
 
-/* Why the write whose data are announced has failed; OPX_OK: it has not. */
-static enum opx_status lost_take(struct opx_peer *peer, uint64_t key, uint64_t end)
+/* Why this write, of which no more will come, has failed; OPX_OK: it has not. The next one may have its name. */
+static enum opx_status lost_take(struct opx_peer *peer, uint32_t handle, uint64_t key, uint64_t end)
 {
-	struct opx_lost *l = &peer->lost[1];
-	enum opx_status why = is_lost(peer, OPX_DATA_HANDLE, key, end) ? (enum opx_status)l->why : OPX_OK;
+	struct opx_lost *l = &peer->lost[handle == OPX_DATA_HANDLE];
+	enum opx_status why = is_lost(peer, handle, key, end) ? (enum opx_status)l->why : OPX_OK;
 
 	if (why)
 		l->why = OPX_OK;
 	return why;
 }
 
+/* The same of one whose last packet is here: its data, if it has any, are still to be announced. */
+static bool has_failed(struct opx_peer *peer, uint32_t handle, uint64_t key, uint64_t end)
+{
+	return handle == OPX_DATA_HANDLE ? is_lost(peer, handle, key, end) : lost_take(peer, handle, key, end);
+}
+
 void opx_on_put(struct opx_peer *peer, const struct hfi_hdr *h, const struct view *data)
 {
 	uint64_t off = le64_get(h->w[0]), key = le64_get(h->w[1]), end = le64_get(h->tag);
 	uint32_t handle = le32_get(h->imm);
-	bool is_last = off + data->len == end, was_lost;
+	bool is_last = off + data->len == end;
 	enum opx_status why = OPX_OK;
 	void *at = opx_mr_find(peer->ep->domain, key, off, data->len, FI_REMOTE_WRITE, &why);
 
 	if (at && unlikely(!guard_view(data, 0, at, data->len)))
 		why = OPX_ST_GONE;
-	was_lost = is_lost(peer, handle, key, end);
 	if (unlikely(why) && (!is_last || handle == OPX_DATA_HANDLE))
 		lost_note(peer, handle, key, end, why);
-	else if (unlikely(was_lost) && is_last && handle != OPX_DATA_HANDLE)
-		peer->lost[0].why = OPX_OK; /* the next write may have this handle and end here, too */
-	if (is_last && !why && !was_lost)
+	if (is_last && !has_failed(peer, handle, key, end) && !why)
 		count(peer->ep, KIT_CNTR_REMOTE_WRITE);
 	if (is_last || why)
 		answer(peer, handle, why);
@@ -192,7 +195,7 @@ static void on_put_data(struct opx_peer *peer, const struct hfi_hdr *h, const st
 	at = opx_mr_find(peer->ep->domain, le64_get(h->w[1]), le64_get(h->w[0]), len, FI_REMOTE_WRITE, &why);
 	op = at ? copy_of(peer, at, len) : NULL;
 	/* in any case: the note is of this write, and must not meet the next one to this place */
-	lost = lost_take(peer, le64_get(h->w[1]), le64_get(h->w[0]) + len);
+	lost = lost_take(peer, OPX_DATA_HANDLE, le64_get(h->w[1]), le64_get(h->w[0]) + len);
 	why = why ? why : lost;
 	if (why) {
 		answer(peer, handle, why);
