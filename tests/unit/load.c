@@ -123,7 +123,7 @@ static int run_self(const char *mode, const char *path)
 	pid_t pid;
 
 	fflush(NULL);
-	pid = fork();
+	pid = unit_fork();
 	assert_true(pid >= 0);
 	if (!pid) {
 		alarm(60);

@@ -82,7 +82,7 @@ static inline struct child child_start(enum child_job job, const struct link_add
 	char ready;
 
 	assert_int_equal(pipe(to) | pipe(from), 0);
-	c.pid = fork();
+	c.pid = unit_fork();
 	if (!c.pid)
 		child_main(job, at, to[0], from[1]);
 	assert_true(c.pid > 0);

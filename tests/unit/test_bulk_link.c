@@ -97,7 +97,7 @@ static struct link_peer *pair_open(struct link_side *s, const char *net, enum li
 	assert_ptr_not_equal(board, MAP_FAILED);
 	atomic_store(&board->phase, phase);
 	fflush(stdout);
-	target = fork();
+	target = unit_fork();
 	if (!target)
 		target_main(cls);
 	while (!atomic_load(&board->ready)) {
@@ -288,7 +288,7 @@ static void bulk__stopped_target_is_read_and_written(void **state)
 	}
 	kill(target, SIGSTOP);
 	assert_int_equal(waitpid(target, &status, WUNTRACED), target);
-	for (uint64_t end = clk_now_ns(NULL) + NS_PER_SEC; shm_peer_is_polling(peer->shm);) {
+	for (uint64_t end = clk_now_ns(NULL) + NS_PER_SEC * unit_slow(); shm_peer_is_polling(peer->shm);) {
 		assert_true(clk_now_ns(NULL) < end);
 		usleep(10);
 	}
@@ -401,7 +401,7 @@ static void target_dies(const char *net, uint32_t phase, int max_us)
 		for (int i = 0; i < LANES; i++)
 			busy += !d[i].cnt;
 		for (int i = 0; i < LANES; i++) {
-			assert_true(wait_done(&s, &d[i], 4 * NS_PER_SEC));
+			assert_true(wait_done(&s, &d[i], 4 * NS_PER_SEC * unit_slow()));
 		}
 		t = clk_now_ns(NULL) - t;
 		for (int i = 0; i < 100; i++)
@@ -413,7 +413,7 @@ static void target_dies(const char *net, uint32_t phase, int max_us)
 		}
 		print_message("%s: %d of %d were busy, all ended after %llu ms\n", net, busy, LANES,
 			      (unsigned long long)(t / NS_PER_MS));
-		assert_true(t <= side_room.dead_after_ns + NS_PER_SEC);
+		assert_true(t <= side_room.dead_after_ns + NS_PER_SEC * unit_slow());
 		pair_close(&s, peer);
 	}
 }
@@ -479,7 +479,7 @@ static void initiator_dies(const char *paths)
 			link_region_add(s.node, local[1], LANE_LEN, LINK_GET | LINK_PUT, &key), 0);
 		lock_release(&s.lock);
 		fflush(stdout);
-		pid = fork();
+		pid = unit_fork();
 		if (!pid)
 			initiator_main(patient, *link_port_addr(s.port), local[1], key);
 		while (!atomic_load(&board->ready)) {

@@ -260,7 +260,7 @@ static void pid__clash_names_the_process(void **state)
 
 	(void)state;
 	assert_false(pipe(up) || pipe(down));
-	child = fork();
+	child = unit_fork();
 	assert_true(child >= 0);
 	if (!child) {
 		world_open(&w, false);

@@ -317,7 +317,7 @@ static void named__another_process_reads(void **state)
 	char c;
 
 	assert_int_equal(pipe(go), 0);
-	pid = fork();
+	pid = unit_fork();
 	assert_true(pid >= 0);
 	if (!pid) { /* before anything is open here; the exit status says which step failed */
 		struct cxi_fix cf;
@@ -456,7 +456,7 @@ static pid_t creator_start(void)
 
 	assert_int_equal(pipe(ready), 0);
 	fflush(NULL);
-	pid = fork();
+	pid = unit_fork();
 	assert_true(pid >= 0);
 	if (!pid) {
 		alarm(60);

@@ -465,6 +465,7 @@ static void buf__whose_events_find_no_room(void **state)
 	struct cxi_fix f;
 	struct cxi_rxc *r;
 	struct cxi_buf *b;
+	struct lock *lock;
 	size_t posted;
 	uint8_t buf[8];
 
@@ -474,20 +475,27 @@ static void buf__whose_events_find_no_room(void **state)
 	cxi_ep_of(e.ep)->no_flow_control = true;
 	assert_int_equal(cxi_fix_ep_enable(&e), 0);
 	r = cxi_ep_of(e.ep)->rxc;
+	lock = &cxi_fix_domain(&f)->kit.lock;
+	lock_acquire(lock);
 	posted = r->buf_posted[0];
 	le = container_of(mt_posted_first(&r->pte->list[CASSINI_OVERFLOW]), struct cassini_le, mt);
 	b = container_of((struct cxi_req *)(uintptr_t)le->user_ptr, struct cxi_buf, req);
+	lock_release(lock);
 	send_untold(&f, &e, 1);
+	lock_acquire(lock);
 	le->min_free = (uint32_t)le->length; /* the next one is its last */
+	lock_release(lock);
 	send_untold(&f, &e, 2);
 	for (uint64_t tag = 1; tag <= 2; tag++)
 		assert_int_equal(fi_trecv(e.ep, buf, sizeof(buf), NULL, FI_ADDR_UNSPEC, tag, 0, NULL), 0);
 	cxi_fix_wait(&e, 4);
 	for (int i = 0; i < 200; i++) /* timers look now and then */
 		assert_int_equal(fi_cq_read(e.cq, &entry, 1), -FI_EAGAIN);
+	lock_acquire(lock);
 	assert_int_equal(r->buf_posted[0], posted);
 	assert_int_equal(mt_posted_cnt(&r->pte->list[CASSINI_OVERFLOW]), posted);
 	assert_true(is_spare(r, b) || (b->linked && !b->told)); /* or it was, and is posted again */
+	lock_release(lock);
 	cxi_fix_ep_close(&e);
 	cxi_fix_close(&f);
 }

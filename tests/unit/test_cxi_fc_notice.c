@@ -266,7 +266,7 @@ static void gone__killed_before_it_tells(void **state)
 
 	(void)state;
 	assert_int_equal(pipe(fd), 0);
-	pid = fork();
+	pid = unit_fork();
 	assert_true(pid >= 0);
 	if (!pid) {
 		child_run(fd[0]);

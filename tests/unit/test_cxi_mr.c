@@ -137,7 +137,9 @@ static void match_events__close_takes_the_last(void **state)
 	assert_non_null(cassini_eq_peek(cxi_ep_of(r.e[1].ep)->portal->eq));
 	lock_release(&cxi_fix_domain(&r.f)->kit.lock);
 	assert_int_equal(fi_close(&fid->fid), 0);
+	lock_acquire(&cxi_fix_domain(&r.f)->kit.lock);
 	assert_null(cassini_eq_peek(cxi_ep_of(r.e[1].ep)->portal->eq));
+	lock_release(&cxi_fix_domain(&r.f)->kit.lock);
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(end_of_one(&r, false), 0);
 	assert_int_equal(fi_write(r.e[0].ep, local, 8, NULL, r.target, 0, 4711, NULL), 0);

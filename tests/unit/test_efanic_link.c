@@ -406,7 +406,7 @@ static void side_killed(int fd, bool is_first)
 static pid_t child(const char *net, void (*one)(void), void (*two)(int fd, bool is_first), int *fds,
 		   int which)
 {
-	pid_t pid = fork();
+	pid_t pid = unit_fork();
 
 	assert_true(pid >= 0);
 	if (pid)

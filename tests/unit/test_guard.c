@@ -49,7 +49,7 @@ static int in_child(int (*fn)(void))
 		print_message("what is meant to be an invalid access is an error to valgrind\n");
 		skip();
 	}
-	pid = fork();
+	pid = unit_fork();
 	assert_true(pid >= 0);
 	if (!pid) {
 		signal(SIGSEGV, SIG_DFL);

@@ -398,7 +398,7 @@ static void until(_Atomic int *what, int value)
 /* Opens, tells, and holds it until it is told or killed. */
 static pid_t child_start(struct board *b, int idx, unsigned subctxt_cnt, uint32_t nctxts)
 {
-	pid_t pid = fork();
+	pid_t pid = unit_fork();
 	struct hfi_claim c;
 	struct side s;
 
@@ -576,7 +576,7 @@ static pid_t trickster(struct board *b, enum trick trick, unsigned uid)
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 	struct hfi_claim c;
 	struct side s;
-	pid_t pid = fork();
+	pid_t pid = unit_fork();
 
 	assert_true(pid >= 0);
 	if (pid)
@@ -718,7 +718,7 @@ static void procs__lock_waits(void **state)
 	(void)state;
 	side_open(&s, NULL);
 	s.want.subctxt_cnt = 3;
-	pid = fork();
+	pid = unit_fork();
 	assert_true(pid >= 0);
 	if (!pid) {
 		lock_name_take(getuid(), 0);

@@ -107,7 +107,7 @@ static void killed(enum path path)
 	hfi_dst_put(a->dst);
 	a->dst = NULL;
 	board->lid = 0;
-	pid = fork();
+	pid = unit_fork();
 	if (!pid)
 		child(path);
 	until_ns = hfi_now_ns(a->hfi) + REAL_NS * unit_slow();

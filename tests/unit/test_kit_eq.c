@@ -253,7 +253,7 @@ static void eq__refuses_after_fork(void **state)
 	pid_t pid;
 
 	assert_int_equal(fi_eq_write(g_eq, 7, NULL, 0, 0), 0);
-	pid = fork();
+	pid = unit_fork();
 	assert_true(pid >= 0);
 	if (!pid)
 		_exit(child_main());

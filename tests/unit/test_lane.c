@@ -561,7 +561,7 @@ static void lane__two_processes(void **state)
 	s.mem = map_fd(fd, len);
 	assert_non_null(s.mem);
 	lane_shm_init(s.mem, s.slot_cnt);
-	child = fork();
+	child = unit_fork();
 	assert_true(child >= 0);
 	if (!child) {
 		void *far = map_fd(fd, len);

@@ -59,7 +59,7 @@ static bool in_child; /* a failure there must not go on with the parent's tests 
 
 static pid_t fork_child(void)
 {
-	pid_t pid = fork();
+	pid_t pid = unit_fork();
 
 	if (pid)
 		return pid;
@@ -168,13 +168,24 @@ static int side_send(struct side *s, uint32_t seq)
 	return rc;
 }
 
+/* What the adapter thread of @s counts, it counts under the lock: all of @s may be read after this. */
+static uint32_t ended_of(struct side *s)
+{
+	uint32_t n;
+
+	lock_acquire(&s->l.lock);
+	n = s->ended;
+	lock_release(&s->l.lock);
+	return n;
+}
+
 /* Sends @cnt frames from @first on and polls @s, and @other if given, until they have ended. */
 static void stream(struct side *s, struct side *other, uint32_t first, uint32_t cnt)
 {
 	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
-	uint32_t sent = 0, before = s->ended;
+	uint32_t sent = 0, before = ended_of(s);
 
-	while (s->ended - before < cnt) {
+	while (ended_of(s) - before < cnt) {
 		int rc = sent < cnt ? side_send(s, first + sent) : -EAGAIN;
 
 		if (!rc)
@@ -185,8 +196,10 @@ static void stream(struct side *s, struct side *other, uint32_t first, uint32_t 
 		if (other)
 			side_poll(other);
 		if (clk_now_ns(NULL) > end)
-			fail_msg("%u sent, %u ended of %u", sent, s->ended - before, cnt);
+			fail_msg("%u sent, %u ended of %u", sent, ended_of(s) - before, cnt);
 	}
+	if (other)
+		ended_of(other);
 }
 
 static void pair_run(const char *text, enum link_class cls, bool no_shm, bool want_shm)
@@ -506,7 +519,7 @@ static void kill_run(const char *text, int sig)
 		side_poll(&s);
 	} while ((!rc || rc == -EAGAIN) && clk_now_ns(NULL) < end);
 	assert_true(rc == -ECONNREFUSED || rc == -ETIMEDOUT);
-	assert_int_equal(s.ended, sent);
+	assert_int_equal(ended_of(&s), sent);
 	print_message("%s, signal %d: noticed after %.0f ms\n", *text ? text : "default", sig,
 		      (double)(clk_now_ns(NULL) - begin) / 1e6);
 	if (sig != SIGKILL) {

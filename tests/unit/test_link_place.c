@@ -204,7 +204,7 @@ static void child(uint32_t life)
 static void children_fork(pid_t pid[LIVES], uint32_t first, void (*run)(uint32_t life))
 {
 	for (uint32_t i = 0; i < LIVES; i++) {
-		pid[i] = fork();
+		pid[i] = unit_fork();
 		if (pid[i])
 			continue;
 		prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -246,7 +246,7 @@ static int run(const char *net, bool is_near)
 	pid_t pid;
 
 	fflush(stdout);
-	pid = fork();
+	pid = unit_fork();
 	if (!pid) {
 		unsetenv("SOFTFABRIC_CONF");
 		setenv("SOFTFABRIC_NET", net, 1);

@@ -363,7 +363,7 @@ static void fork__child_can_close(void **state)
 	fake_open(&dom, hints_auto());
 	rig_open(&r, true, FI_TRANSMIT | FI_RECV);
 	assert_int_equal(fi_enable(r.ep), 0);
-	pid = fork();
+	pid = unit_fork();
 	if (!pid) {
 		size_t v = 1;
 		bool ok = fi_cq_read(r.cq, &e, 1) == -FI_EIO &&

@@ -610,7 +610,7 @@ static void forked__only_in_child(void **state)
 
 	(void)state;
 	assert_false(link_forked(node));
-	pid = fork();
+	pid = unit_fork();
 	if (!pid) {
 		bool known = link_forked(node);
 

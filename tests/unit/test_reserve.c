@@ -108,7 +108,7 @@ static void in_child(int (*fn)(int resource), int resource)
 	skip();
 #else
 	int st;
-	pid_t pid = fork();
+	pid_t pid = unit_fork();
 
 	if (!pid)
 		_exit(fn(resource));

@@ -658,7 +658,7 @@ static void shm_shared__dead_holder(void **state)
 
 		a->room.shm_budget = 1;
 		assert_int_equal(fake_send(a, &to, &x, 8, &x), 0);
-		pid = fork();
+		pid = unit_fork();
 		if (!pid) {
 			struct fake *c = calloc(1, sizeof(*c));
 			struct link_addr at = addr_of(300);

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // A peer that was declared dead and goes on: nobody else ever has memory that it may still write or read, and it learns
 // of it.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "unit.h"
 
-#include <cmocka.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -191,7 +187,7 @@ static void stop_round(uint32_t round)
 	b->on_frame = b_frame;
 	assert_int_equal(fake_open(b, &addr[B]) | fake_open(x, &addr[X]), 0);
 	fflush(stdout);
-	pid = fork();
+	pid = unit_fork();
 	if (!pid)
 		w_main(addr[W], addr[B]);
 	while (o.taken[W] < 100 + round % 50)
@@ -256,7 +252,7 @@ static pid_t stuck_child(const struct link_addr *at)
 
 	assert_int_equal(pipe(ready), 0);
 	fflush(stdout);
-	pid = fork();
+	pid = unit_fork();
 	if (!pid) {
 		struct fake *f = calloc(1, sizeof(*f));
 
@@ -403,7 +399,7 @@ static void gone__after_exec(void **state)
 	memset(arg, 'x', sizeof(arg) - 1); /* the stack begins elsewhere, whether or not addresses are random */
 	assert_int_equal(pipe(pipes), 0);
 	fflush(stdout);
-	pid = fork();
+	pid = unit_fork();
 	if (!pid) {
 		self = shm_proc_self();
 		alarm(60);

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Other users of the host in /dev/shm, and a process without descriptors. Needs root, who can be somebody else.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "unit.h"
 
-#include <cmocka.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -110,7 +106,7 @@ static void others__crowd(void **state)
 	(void)state;
 	need_root();
 	path_of(3, dead);
-	pid = fork();
+	pid = unit_fork();
 	if (!pid) {
 		struct link_addr at = addr_of(3);
 		struct shm_seg_attr attr = {.addr = at};
@@ -173,7 +169,7 @@ static void none_left__finds_peers(void **state)
 
 	(void)state;
 	assert_int_equal(pipe(to) | pipe(from), 0);
-	pid = fork();
+	pid = unit_fork();
 	if (!pid) {
 		struct fake *g = calloc(1, sizeof(*g));
 

@@ -38,7 +38,7 @@ static bool reaper_start(const char *path, long naps_ms, pid_t *pid)
 	int fd, to[2];
 
 	assert_int_equal(pipe(to), 0);
-	*pid = fork();
+	*pid = unit_fork();
 	if (!*pid) {
 		fd = open(path, O_RDWR | O_CLOEXEC);
 		if (fd < 0 || fcntl(fd, F_SETLK, &fl) || access(path, F_OK) || write(to[1], &ready, 1) != 1)

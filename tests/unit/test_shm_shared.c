@@ -2,12 +2,8 @@
 // Senders that share a lane: one of them that stands still does not hold up the others, and is told when it was
 // declared dead.
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "unit.h"
 
-#include <cmocka.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -179,7 +175,7 @@ static void held_processes(uint32_t holders, uint16_t port)
 	x->room.shm_budget = 1;
 	fflush(stdout);
 	for (uint32_t k = 0; k < holders; k++) {
-		pid[k] = fork();
+		pid[k] = unit_fork();
 		if (!pid[k])
 			holder_main(addr_of(port + 2u + k), to, k);
 		assert_int_equal(waitpid(pid[k], &status, WUNTRACED), pid[k]);
@@ -286,7 +282,7 @@ static void unseen(uint64_t budget, uint16_t port)
 	b->node.clk.virt_ns = &b->virt_ns;
 	assert_int_equal(fake_open(b, &to), 0);
 	fflush(stdout);
-	pid = fork();
+	pid = unit_fork();
 	if (!pid)
 		_exit(unseen_main(self, to, budget, is_sent[1]));
 	close(is_sent[1]);
@@ -483,7 +479,7 @@ static void unseen__is_foreseen(void **state)
 		skip();
 	for (int i = 0; i < 2; i++) {
 		fflush(stdout);
-		pid[i] = fork();
+		pid[i] = unit_fork();
 		if (!pid[i])
 			_exit(tight_main(self[i], to, step, i));
 	}

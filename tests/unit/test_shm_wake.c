@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The doorbell: one byte per sleep, and no wake-up is ever lost.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "unit.h"
 
-#include <cmocka.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -250,7 +246,7 @@ static void stress(bool no_membarrier)
 	pid_t pid;
 
 	assert_int_equal(pipe(up), 0);
-	pid = fork();
+	pid = unit_fork();
 	b.f = calloc(1, sizeof(*b.f));
 	b.f->ctx = &b;
 	b.f->on_frame = on_ball;

@@ -328,7 +328,7 @@ static void put_twice(void)
 static void slab_put__twice_traps(void **state)
 {
 	int status = 0;
-	pid_t pid = fork();
+	pid_t pid = unit_fork();
 
 	assert_true(pid >= 0);
 	if (!pid) {

@@ -152,7 +152,7 @@ static void flush(void)
 /* Polls @e until @want have arrived or two seconds have passed. */
 static void await(struct end *e, uint32_t want)
 {
-	uint64_t end = clk_now_ns(NULL) + 2 * NS_PER_SEC;
+	uint64_t end = clk_now_ns(NULL) + 2 * NS_PER_SEC * unit_slow();
 
 	while (e->got < want && clk_now_ns(NULL) < end)
 		e->c->ops->poll(e->c, 64);
@@ -325,7 +325,7 @@ static void udp_flush__too_big_for_path(void **state)
 static void udp_poll__refused_port(void **state)
 {
 	struct link_addr dst = b.p.self;
-	uint64_t end = clk_now_ns(NULL) + 2 * NS_PER_SEC;
+	uint64_t end = clk_now_ns(NULL) + 2 * NS_PER_SEC * unit_slow();
 	uint32_t num = 1;
 	struct iovec iov = {&num, sizeof(num)};
 	struct end closed;
@@ -428,7 +428,7 @@ static void udp_poll__alone_or_together(void **state)
  */
 static void udp_poll__forged_too_big(void **state)
 {
-	uint64_t end = clk_now_ns(NULL) + 2 * NS_PER_SEC;
+	uint64_t end = clk_now_ns(NULL) + 2 * NS_PER_SEC * unit_slow();
 
 	(void)state;
 	forge(4);
@@ -551,7 +551,7 @@ static int narrow_run(uint32_t len)
 	end_open(&a, "::ffff:127.0.0.1");
 	end_open(&b, "::ffff:127.0.0.1");
 	for (uint32_t round = 0; round < 3; round++) {
-		uint64_t end = clk_now_ns(NULL) + 2 * NS_PER_SEC;
+		uint64_t end = clk_now_ns(NULL) + 2 * NS_PER_SEC * unit_slow();
 
 		for (uint32_t i = 0; i < 20; i++)
 			send_num(i, body, len);
@@ -565,7 +565,7 @@ static int narrow_run(uint32_t len)
 static void udp_flush__narrow_interface(void **state)
 {
 	for (uint32_t len = 200; len < 600; len += 174) { /* whole, and in two pieces */
-		pid_t pid = fork();
+		pid_t pid = unit_fork();
 		int status;
 
 		if (!pid)

@@ -609,7 +609,7 @@ static void fork__child_is_refused(void **state)
 	assert_int_equal(ibv_destroy_qp(a.qp), 0);
 	a.qp = srd;
 	ibv_wr_start(ibv_qp_to_qp_ex(srd));
-	pid = fork();
+	pid = unit_fork();
 	if (!pid)
 		_exit(child_refused(&a, cqx));
 	ibv_wr_abort(ibv_qp_to_qp_ex(srd));
@@ -697,7 +697,7 @@ static int lenient_run(void)
 		cmocka_unit_test(lenient__regions_and_events),
 	};
 	int status = 1;
-	pid_t pid = fork();
+	pid_t pid = unit_fork();
 
 	if (!pid) {
 		setenv("SOFTFABRIC_EFA", "lenient=yes", 1);

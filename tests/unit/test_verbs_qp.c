@@ -373,7 +373,7 @@ static void rdma__keeps_off_writers(void **state)
 	g_board = mmap(NULL, sizeof(*g_board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(g_board, MAP_FAILED);
 	fflush(stdout);
-	pid = fork();
+	pid = unit_fork();
 	if (!pid)
 		writer_main();
 	end_open(&a);
@@ -420,7 +420,7 @@ static pid_t holder(const struct ibv_qp *qp, const struct ibv_mr *mr)
 	int slot;
 
 	fflush(stdout);
-	pid = fork();
+	pid = unit_fork();
 	if (pid)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -570,7 +570,7 @@ static const struct CMUnitTest rdma_rows[] = {
 /* What the network is, is read once: each in a process of its own. */
 static int rdma_group(const char *name, const char *net)
 {
-	pid_t pid = fork();
+	pid_t pid = unit_fork();
 	int status;
 
 	if (!pid) {
