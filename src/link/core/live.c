@@ -66,6 +66,18 @@ struct live {
 static pthread_mutex_t g_live_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct live *g_live; /* of this process; mutex */
 
+/* A forked child, which has one thread as yet, has published nothing: another thread may have had the mutex then. */
+static void live_in_child(void)
+{
+	pthread_mutex_init(&g_live_mutex, NULL);
+	g_live = NULL;
+}
+
+static void live_watch_fork(void)
+{
+	pthread_atfork(NULL, NULL, live_in_child);
+}
+
 #define ROW(name_) {#name_, offsetof(struct link_stats, name_)}
 static const struct stats_row port_row[] = {
 	ROW(tx_frames), ROW(tx_bytes), ROW(rx_frames), ROW(rx_bytes), ROW(net_tx_frames), ROW(net_rx_frames),
@@ -262,12 +274,14 @@ static int file_open(struct live *l, const char *dir)
 
 void live_open(struct link_node *n)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const char *dir = secure_getenv(LIVE_ENV);
 	struct live *l;
 	int rc = -ENOMEM;
 
 	if (!dir || !*dir)
 		return;
+	pthread_once(&once, live_watch_fork);
 	reap(dir);
 	l = mem_alloc(sizeof(*l));
 	if (l)
