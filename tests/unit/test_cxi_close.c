@@ -202,6 +202,84 @@ static void context_close__before_it_is_fetched(void **state)
 	cxi_fix_close(&f);
 }
 
+/*
+ * What a peer of a context that has closed says of its message is not said of the next message that this peer holds,
+ * though that would be the next one to have the id.
+ */
+static void late_name(const char *match_mode, size_t len)
+{
+	static uint8_t out[200000], in[sizeof(out)];
+	uint64_t until = clk_now_ns(NULL) + WAIT_NS;
+	struct iovec iov = {out, len};
+	struct fi_msg m = {.msg_iov = &iov, .iov_count = 1, .addr = 0};
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry err = {0};
+	struct cxi_fix_ep e, to;
+	struct cxi_fix f, far;
+	size_t addr_len = sizeof(struct cxi_addr);
+	struct cxi_portal *p;
+	struct cxi_addr addr;
+	struct fid_ep *tx[2];
+	struct lock *lock;
+	int ends = 0, polls = 0;
+	bool is_named;
+
+	cxi_fix_sep_open(&f, &e, tx);
+	cxi_fix_open(&far);
+	strcpy(cxi_fix_domain(&far)->params.rx_match_mode, match_mode);
+	cxi_fix_ep_open(&to, &far);
+	p = cxi_ep_of(e.ep)->portal;
+	lock = &cxi_fix_domain(&f)->kit.lock;
+	assert_int_equal(fi_getname(&to.ep->fid, &addr, &addr_len), 0);
+	assert_int_equal(fi_av_insert(e.av, &addr, 1, NULL, 0, NULL), 1);
+	for (int i = 0; i < 2; i++) {
+		memset(out, 0x11 * (i + 1), len);
+		assert_int_equal(fi_sendmsg(tx[i], &m, FI_COMPLETION | FI_MATCH_COMPLETE), 0);
+		while (unexpected(&to, &far) != (size_t)i + 1) {
+			assert_int_equal(fi_cq_read(to.cq, &entry, 1), -FI_EAGAIN);
+			assert_int_equal(fi_cq_read(e.cq, &entry, 1), -FI_EAGAIN);
+			assert_true(clk_now_ns(NULL) < until);
+		}
+		if (!i)
+			assert_int_equal(fi_close(&tx[0]->fid), 0);
+		memset(p->id_hint, 0, sizeof(p->id_hint));
+	}
+	memset(in, 0, sizeof(in));
+	assert_int_equal(fi_recv(to.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, NULL), 0);
+	do {
+		polls += ends != 0; /* whatever follows the end of the receive comes with the next ones */
+		lock_acquire(lock);
+		is_named = !p->left_cnt[0]; /* of what is not offered any more nobody hears that it is fetched */
+		lock_release(lock);
+		assert_int_equal(fi_cq_read(e.cq, &entry, 1), -FI_EAGAIN);
+		ends += fi_cq_read(to.cq, &entry, 1) == 1;
+		ends += fi_cq_readerr(to.cq, &err, 0) == 1;
+		assert_true(clk_now_ns(NULL) < until);
+	} while (!is_named || polls < 1000);
+	assert_int_equal(ends, 1);
+	assert_null(memchr(in, 0x22, sizeof(in)));
+	assert_int_equal(fi_recv(to.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, NULL), 0);
+	for (ends = 0; ends < 2;) {
+		ends += fi_cq_read(to.cq, &entry, 1) == 1;
+		ends += fi_cq_read(e.cq, &entry, 1) == 1;
+		assert_true(clk_now_ns(NULL) < until);
+	}
+	assert_memory_equal(in, out, len);
+	assert_int_equal(fi_close(&tx[1]->fid), 0);
+	cxi_fix_ep_close(&to);
+	cxi_fix_close(&far);
+	cxi_fix_ep_close(&e);
+	cxi_fix_close(&f);
+}
+
+static void context_close__before_it_is_matched(void **state)
+{
+	(void)state;
+	late_name("hardware", 3);
+	late_name("hardware", 200000);
+	late_name("software", 200000);
+}
+
 /* It names whom to tell of the end, and is gone when that comes. */
 static void alias_close__before_the_end(void **state)
 {
@@ -289,6 +367,7 @@ int main(void)
 		cmocka_unit_test(shared_close__with_a_refusal_unread),
 		cmocka_unit_test(shared_close__before_it_is_fetched),
 		cmocka_unit_test(context_close__before_it_is_fetched),
+		cmocka_unit_test(context_close__before_it_is_matched),
 		cmocka_unit_test(alias_close__before_the_end),
 		cmocka_unit_test(alias_close__before_a_peek_ends),
 		cmocka_unit_test(alias_close__with_a_region_bound),

@@ -241,6 +241,7 @@ static inline int cxi_cps_post(struct cxi_cps *c, struct cassini_cmdq *q, const 
 	cxi_cps_use(c, q, cmd->dom);
 	return cassini_post(q, cmd);
 }
+#define CXI_ID_KINDS 3
 struct cxi_portal {
 	struct cxi_domain *domain;
 	LIST_ENTRY(cxi_portal) link;     /* domain->portals */
@@ -256,7 +257,9 @@ struct cxi_portal {
 	struct cxi_req pte_req, rdzv_req, zbp_req, ctrl_req; /* of PTE 255 and its three persistent entries */
 	struct cxi_tx *tx_id[CXI_TX_ID_CNT];        /* match-complete sends */
 	struct cxi_tx **rdzv_id;         /* [CXI_RDZV_ID_CNT], pages appear as used */
-	uint32_t tx_id_hint, rdzv_hint[2], timer_skip;
+	uint32_t id_hint[CXI_ID_KINDS];  /* of cxi_ids.c, as the next two: where to look for a free one */
+	uint32_t left_cnt[CXI_ID_KINDS], timer_skip;
+	TAILQ_HEAD(, cxi_left) left;     /* ids that nobody gets before a peer has named them; oldest first */
 	/* whose events a poll of this portal drains; shared ones stand in several portals */
 	struct cxi_txc *txc[CXI_CTX_MAX];
 	int txc_cnt;
@@ -315,11 +318,17 @@ int cxi_alive_timers(struct cxi_portal *p, uint64_t now_ns); /* while p->tx_id_c
 /** cxi_alive_forget() - @t is about to leave @p: nothing of it stands in @p's tables any more. */
 void cxi_alive_forget(struct cxi_portal *p, const struct cxi_txc *t);
 void cxi_alive_fini(struct cxi_portal *p);
+void cxi_ids_init(struct cxi_portal *p);
+void cxi_ids_fini(struct cxi_portal *p);
 /** cxi_tx_id_get(), cxi_rdzv_id_get() - An id for @tx, -FI_EAGAIN none is free; put frees it. */
 int cxi_tx_id_get(struct cxi_portal *p, struct cxi_tx *tx);
 void cxi_tx_id_put(struct cxi_portal *p, unsigned id);
 int cxi_rdzv_id_get(struct cxi_portal *p, struct cxi_tx *tx, bool tagged);
 void cxi_rdzv_id_put(struct cxi_portal *p, unsigned id);
+/** cxi_ids_leave() - @tx gives up its ids; those that its peer may name yet are no other's before it has. */
+void cxi_ids_leave(struct cxi_tx *tx);
+/** cxi_id_named() - @peer (CASSINI_MATCH_ID) has named the id of @at, where nothing waits for that any more. */
+void cxi_id_named(struct cxi_portal *p, struct cxi_tx *const *at, uint32_t peer);
 
 /* --- endpoints and contexts (cxi_ep.c) ----------------------------------------------------------- */
 enum cxi_ep_kind { CXI_EP, CXI_SEP, CXI_TX_CTX, CXI_RX_CTX, CXI_SRX, CXI_ALIAS };

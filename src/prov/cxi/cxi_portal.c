@@ -220,56 +220,6 @@ int cxi_portal_serve(struct cxi_portal *p)
 	return cxi_portal_progress(p);
 }
 
-/* --- ids --- */
-
-int cxi_tx_id_get(struct cxi_portal *p, struct cxi_tx *tx)
-{
-	for (uint32_t i = 0; i < CXI_TX_ID_CNT; i++) {
-		uint32_t id = (p->tx_id_hint + i) % CXI_TX_ID_CNT;
-
-		if (p->tx_id[id])
-			continue;
-		p->tx_id[id] = tx;
-		p->tx_id_cnt++;
-		p->tx_id_hint = id + 1;
-		return (int)id;
-	}
-	return -FI_EAGAIN;
-}
-
-void cxi_tx_id_put(struct cxi_portal *p, unsigned id)
-{
-	p->tx_id[id] = NULL;
-	p->tx_id_cnt--;
-}
-
-int cxi_rdzv_id_get(struct cxi_portal *p, struct cxi_tx *tx, bool tagged)
-{
-	uint32_t first = tagged ? CXI_RDZV_UNTAGGED_CNT : 0;
-	uint32_t cnt = tagged ? CXI_RDZV_ID_CNT - CXI_RDZV_UNTAGGED_CNT : CXI_RDZV_UNTAGGED_CNT;
-	uint32_t *hint = &p->rdzv_hint[tagged];
-
-	if (!p->rdzv_id)
-		p->rdzv_id = mem_alloc(CXI_RDZV_ID_CNT * sizeof(*p->rdzv_id)); /* pages appear as they are used */
-	if (!p->rdzv_id)
-		return -FI_EAGAIN;
-	for (uint32_t i = 0; i < cnt; i++) {
-		uint32_t id = first + (*hint + i) % cnt;
-
-		if (p->rdzv_id[id])
-			continue;
-		p->rdzv_id[id] = tx;
-		*hint = id - first + 1;
-		return (int)id;
-	}
-	return -FI_EAGAIN;
-}
-
-void cxi_rdzv_id_put(struct cxi_portal *p, unsigned id)
-{
-	p->rdzv_id[id] = NULL;
-}
-
 /* --- pid_idx 255 --- */
 
 int cxi_entry_append(const struct cxi_domain *d, struct cassini_pte *pte, const struct cassini_le_attr *attr,
@@ -447,6 +397,7 @@ int cxi_portal_open(struct cxi_domain *d, const struct cxi_key *keys, int key_cn
 	p->ep = ep;
 	LIST_INIT(&p->mrs);
 	LIST_INIT(&p->asks);
+	cxi_ids_init(p);
 	LIST_INSERT_HEAD(&d->portals, p, link);
 	ret = doms_open(p, keys, key_cnt, pid);
 	ret = ret ? ret : cassini_eq_open(d->lni, slots, 1, &p->eq);
@@ -479,10 +430,10 @@ void cxi_portal_close(struct cxi_portal *p)
 		cxi_drain(p->eq);
 	cxi_ctrl_fini(p);
 	cxi_alive_fini(p);
+	cxi_ids_fini(p);
 	cassini_eq_close(p->eq);
 	cxi_cps_close(&p->cps);
 	if (p->cp)
 		cassini_cp_close(p->cp);
-	mem_free(p->rdzv_id);
 	mem_free(p);
 }

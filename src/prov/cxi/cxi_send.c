@@ -134,15 +134,30 @@ static void send_on_ack(struct cxi_req *req, const struct cassini_event *ev)
 	send_went(tx, CXI_WAIT_ACK);
 }
 
+/* The send that @ev names by the id of @at, of which that is awaited as @bit. NULL: it is over, or never was. */
+static struct cxi_tx *named_by(struct cxi_portal *p, struct cxi_tx *const *at, const struct cassini_event *ev,
+			       enum cassini_event_type type, uint8_t bit)
+{
+	struct cxi_tx *tx = *at;
+
+	if (likely(tx && ev->type == type && (tx->wait & bit) &&
+		   ev->initiator == CASSINI_MATCH_ID(tx->dest.pid, tx->dest.nic)))
+		return tx;
+	cxi_id_named(p, at, ev->initiator);
+	return NULL;
+}
+
 void cxi_rdzv_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
 	struct cxi_portal *p = container_of(req, struct cxi_portal, rdzv_req);
 	uint32_t id = cxi_sh_rdzv_id(ev->match_bits);
-	struct cxi_tx *tx = p->rdzv_id && id < CXI_RDZV_ID_CNT ? p->rdzv_id[id] : NULL;
+	struct cxi_tx *tx;
 
-	if (!tx || ev->type != CASSINI_EV_GET || !(tx->wait & CXI_WAIT_GET) ||
-	    ev->initiator != CASSINI_MATCH_ID(tx->dest.pid, tx->dest.nic))
-		return; /* a peer fetched what is over, or never was: the adapter has counted it */
+	if (!p->rdzv_id || id >= CXI_RDZV_ID_CNT)
+		return;
+	tx = named_by(p, &p->rdzv_id[id], ev, CASSINI_EV_GET, CXI_WAIT_GET);
+	if (!tx)
+		return; /* the adapter has counted it */
 	if (unlikely(ev->rc != CASSINI_RC_OK)) {
 		cxi_tx_done(tx, ev->rc);
 		return;
@@ -154,10 +169,12 @@ void cxi_rdzv_on_event(struct cxi_req *req, const struct cassini_event *ev)
 static void rdzv_on_done(struct cxi_portal *p, const struct cassini_event *ev)
 {
 	uint32_t id = cxi_sh_rdzv_id(ev->match_bits);
-	struct cxi_tx *tx = p->rdzv_id && id < CXI_RDZV_ID_CNT ? p->rdzv_id[id] : NULL;
+	struct cxi_tx *tx;
 
-	if (!tx || ev->type != CASSINI_EV_PUT || !(tx->wait & CXI_WAIT_GET) ||
-	    ev->initiator != CASSINI_MATCH_ID(tx->dest.pid, tx->dest.nic))
+	if (!p->rdzv_id || id >= CXI_RDZV_ID_CNT)
+		return;
+	tx = named_by(p, &p->rdzv_id[id], ev, CASSINI_EV_PUT, CXI_WAIT_GET);
+	if (!tx)
 		return;
 	cassini_rdzv_done(ev->dom, ev->initiator, cxi_sh_rdzv(id));
 	send_went(tx, CXI_WAIT_GET);
@@ -166,16 +183,15 @@ static void rdzv_on_done(struct cxi_portal *p, const struct cassini_event *ev)
 void cxi_zbp_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
 	struct cxi_portal *p = container_of(req, struct cxi_portal, zbp_req);
-	struct cxi_tx *tx = p->tx_id[FIELD_GET(CXI_SH_TX_ID, ev->match_bits)];
+	struct cxi_tx *tx;
 
 	if (unlikely(ev->match_bits & CXI_SH_DONE)) {
 		rdzv_on_done(p, ev);
 		return;
 	}
-	if (!tx || ev->type != CASSINI_EV_PUT || !(tx->wait & CXI_WAIT_MATCH) ||
-	    ev->initiator != CASSINI_MATCH_ID(tx->dest.pid, tx->dest.nic))
-		return;
-	send_went(tx, CXI_WAIT_MATCH);
+	tx = named_by(p, &p->tx_id[FIELD_GET(CXI_SH_TX_ID, ev->match_bits)], ev, CASSINI_EV_PUT, CXI_WAIT_MATCH);
+	if (tx)
+		send_went(tx, CXI_WAIT_MATCH);
 }
 
 /* --- starts -------------------------------------------------------------------------------------- */

@@ -120,12 +120,7 @@ static void forget(struct cxi_tx *tx, const struct cxi_txc *t)
 	if (!tx || tx->txc != t)
 		return;
 	is_over = !(tx->wait & CXI_WAIT_ACK); /* no event of its own is to come */
-	if (tx->tx_id >= 0)
-		cxi_tx_id_put(tx->portal, (unsigned)tx->tx_id);
-	if (tx->rdzv_id >= 0)
-		cxi_rdzv_id_put(tx->portal, (unsigned)tx->rdzv_id);
-	tx->tx_id = -1;
-	tx->rdzv_id = -1;
+	cxi_ids_leave(tx);
 	tx->wait &= CXI_WAIT_ACK;
 	tx->internal = true; /* if that is a good one, it is no end that anybody may be told of */
 	if (is_over)
