@@ -612,6 +612,7 @@ void cassini_tgt_get_event(struct cassini_dom *dom, uint32_t initiator, uint64_t
 	struct mt_node *n = pte ? mt_posted_match(&pte->list[CASSINI_PRIORITY], initiator, get_bits) : NULL;
 	struct cassini_le *le = n ? container_of(n, struct cassini_le, mt) : NULL;
 	struct cassini_event ev = {
+		.dom = dom,
 		.type = CASSINI_EV_GET,
 		.rc = rc,
 		.ptl_list = CASSINI_PRIORITY,

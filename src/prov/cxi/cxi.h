@@ -327,8 +327,8 @@ int cxi_rdzv_id_get(struct cxi_portal *p, struct cxi_tx *tx, bool tagged);
 void cxi_rdzv_id_put(struct cxi_portal *p, unsigned id);
 /** cxi_ids_leave() - @tx gives up its ids; those that its peer may name yet are no other's before it has. */
 void cxi_ids_leave(struct cxi_tx *tx);
-/** cxi_id_named() - @peer (CASSINI_MATCH_ID) has named the id of @at, where nothing waits for that any more. */
-void cxi_id_named(struct cxi_portal *p, struct cxi_tx *const *at, uint32_t peer);
+/** cxi_id_named() - @peer (CASSINI_MATCH_ID) by @dom has named the id of @at, where nothing waits for that. */
+void cxi_id_named(struct cxi_portal *p, struct cxi_tx *const *at, const struct cassini_dom *dom, uint32_t peer);
 
 /* --- endpoints and contexts (cxi_ep.c) ----------------------------------------------------------- */
 enum cxi_ep_kind { CXI_EP, CXI_SEP, CXI_TX_CTX, CXI_RX_CTX, CXI_SRX, CXI_ALIAS };
@@ -429,7 +429,7 @@ struct cxi_tx {
 	bool is_held;                    /* refused by flow control, waits to be sent again */
 	bool is_silent;                  /* no completion may name it: an inject call's, or it has had it */
 	uint8_t wait;                    /* sends: CXI_WAIT_*, what still has to come */
-	uint8_t rc;                      /* first return code that was not OK */
+	uint8_t rc;                      /* rendezvous: how the Get went */
 	int16_t tx_id;                   /* match-complete id, -1 */
 	int32_t rdzv_id;                 /* -1 */
 	uint32_t len;

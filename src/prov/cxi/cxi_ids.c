@@ -15,13 +15,17 @@ static const struct {
 
 /*
  * A send whose context has left while its peer holds the message. The peer may name it yet, and would mean the next
- * send to it that has the id: so nobody gets that before. Half of a kind's ids at most are kept so, the latest ones: a
- * peer may have thrown the message away, or be gone.
+ * send to it that has the id: so nobody gets that before. Of each kind the latest ones are kept so: a peer may have
+ * thrown the message away, or be gone, and of a Get that the adapter refuses, since nothing is offered any more, nobody
+ * hears.
  */
+#define LEFT_MAX (CXI_RDZV_UNTAGGED_CNT / 2)
+
 struct cxi_left {
 	TAILQ_ENTRY(cxi_left) link;
 	struct cxi_tx **at; /* its place, which says g_left */
-	uint32_t peer;      /* CASSINI_MATCH_ID() */
+	const struct cassini_dom *dom;
+	uint32_t peer; /* CASSINI_MATCH_ID() */
 	uint8_t kind;
 };
 
@@ -64,37 +68,38 @@ static int id_get(struct cxi_portal *p, enum kind kind, struct cxi_tx **place, s
 	return -FI_EAGAIN;
 }
 
-/* @at is free for the next one when @peer, which holds the message, has named it. */
-static void id_leave(struct cxi_portal *p, enum kind kind, struct cxi_tx **at, uint32_t peer)
+/* @at, which was that of @tx, is free for the next one when the peer has named it. */
+static void id_leave(struct cxi_portal *p, enum kind kind, struct cxi_tx **at, const struct cxi_tx *tx)
 {
 	struct cxi_left *l = mem_alloc(sizeof(*l)), *oldest;
 
 	*at = NULL;
 	if (!l)
 		return;
-	if (p->left_cnt[kind] == span[kind].cnt / 2) {
+	if (p->left_cnt[kind] == LEFT_MAX) {
 		TAILQ_FOREACH(oldest, &p->left, link)
 			if (oldest->kind == kind)
 				break;
 		left_end(p, oldest);
 	}
-	*l = (struct cxi_left){.at = at, .peer = peer, .kind = (uint8_t)kind};
+	*l = (struct cxi_left){.at = at, .dom = tx->cmd.dom, .peer = CASSINI_MATCH_ID(tx->dest.pid, tx->dest.nic),
+			       .kind = (uint8_t)kind};
 	*at = &g_left;
 	p->left_cnt[kind]++;
 	TAILQ_INSERT_TAIL(&p->left, l, link);
 }
 
-void cxi_id_named(struct cxi_portal *p, struct cxi_tx *const *at, uint32_t peer)
+void cxi_id_named(struct cxi_portal *p, struct cxi_tx *const *at, const struct cassini_dom *dom, uint32_t peer)
 {
 	struct cxi_left *l;
 
 	if (*at != &g_left)
 		return;
 	TAILQ_FOREACH(l, &p->left, link)
-		if (l->at == at && l->peer == peer) {
-			left_end(p, l);
-			return;
-		}
+		if (l->at == at)
+			break;
+	if (l->dom == dom && l->peer == peer)
+		left_end(p, l);
 }
 
 int cxi_tx_id_get(struct cxi_portal *p, struct cxi_tx *tx)
@@ -127,18 +132,17 @@ void cxi_rdzv_id_put(struct cxi_portal *p, unsigned id)
 
 void cxi_ids_leave(struct cxi_tx *tx)
 {
-	uint32_t peer = CASSINI_MATCH_ID(tx->dest.pid, tx->dest.nic);
 	struct cxi_portal *p = tx->portal;
 
 	if (tx->tx_id >= 0) {
 		cxi_tx_id_put(p, (unsigned)tx->tx_id);
 		if (tx->wait & CXI_WAIT_MATCH)
-			id_leave(p, ID_MATCH, &p->tx_id[tx->tx_id], peer);
+			id_leave(p, ID_MATCH, &p->tx_id[tx->tx_id], tx);
 	}
 	if (tx->rdzv_id >= 0) {
 		cxi_rdzv_id_put(p, (unsigned)tx->rdzv_id);
 		if (tx->wait & CXI_WAIT_GET)
-			id_leave(p, tx->tagged ? ID_TAGGED : ID_UNTAGGED, &p->rdzv_id[tx->rdzv_id], peer);
+			id_leave(p, tx->tagged ? ID_TAGGED : ID_UNTAGGED, &p->rdzv_id[tx->rdzv_id], tx);
 	}
 	tx->tx_id = -1;
 	tx->rdzv_id = -1;

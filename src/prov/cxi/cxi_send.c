@@ -95,11 +95,15 @@ static inline void build(struct cassini_cmd *cmd, const struct cxi_send_args *a,
 
 /* --- ends ---------------------------------------------------------------------------------------- */
 
+/*
+ * It ends with the last of what is awaited, however that went: an event that names it is still to come, or it is held
+ * to be sent again.
+ */
 static void send_went(struct cxi_tx *tx, uint8_t bit)
 {
 	tx->wait &= (uint8_t)~bit;
 	if (!tx->wait)
-		cxi_tx_done(tx, CASSINI_RC_OK);
+		cxi_tx_done(tx, tx->rc);
 }
 
 static void send_failed(struct cxi_tx *tx, uint8_t rc)
@@ -140,10 +144,10 @@ static struct cxi_tx *named_by(struct cxi_portal *p, struct cxi_tx *const *at, c
 {
 	struct cxi_tx *tx = *at;
 
-	if (likely(tx && ev->type == type && (tx->wait & bit) &&
+	if (likely(tx && ev->type == type && (tx->wait & bit) && ev->dom == tx->cmd.dom &&
 		   ev->initiator == CASSINI_MATCH_ID(tx->dest.pid, tx->dest.nic)))
 		return tx;
-	cxi_id_named(p, at, ev->initiator);
+	cxi_id_named(p, at, ev->dom, ev->initiator);
 	return NULL;
 }
 
@@ -158,10 +162,7 @@ void cxi_rdzv_on_event(struct cxi_req *req, const struct cassini_event *ev)
 	tx = named_by(p, &p->rdzv_id[id], ev, CASSINI_EV_GET, CXI_WAIT_GET);
 	if (!tx)
 		return; /* the adapter has counted it */
-	if (unlikely(ev->rc != CASSINI_RC_OK)) {
-		cxi_tx_done(tx, ev->rc);
-		return;
-	}
+	tx->rc = ev->rc;
 	send_went(tx, CXI_WAIT_GET);
 }
 
