@@ -257,9 +257,10 @@ struct cxi_portal {
 	struct cxi_req pte_req, rdzv_req, zbp_req, ctrl_req; /* of PTE 255 and its three persistent entries */
 	struct cxi_tx *tx_id[CXI_TX_ID_CNT];        /* match-complete sends */
 	struct cxi_tx **rdzv_id;         /* [CXI_RDZV_ID_CNT], pages appear as used */
-	uint32_t id_hint[CXI_ID_KINDS];  /* of cxi_ids.c, as the next two: where to look for a free one */
-	uint32_t left_cnt[CXI_ID_KINDS], timer_skip;
+	uint32_t id_hint[CXI_ID_KINDS];  /* cxi_ids.c, as the next two: where to look for a free one */
+	uint32_t left_cnt[CXI_ID_KINDS];
 	TAILQ_HEAD(, cxi_left) left;     /* ids that nobody gets before a peer has named them; oldest first */
+	uint32_t timer_skip;
 	/* whose events a poll of this portal drains; shared ones stand in several portals */
 	struct cxi_txc *txc[CXI_CTX_MAX];
 	int txc_cnt;
@@ -318,6 +319,7 @@ int cxi_alive_timers(struct cxi_portal *p, uint64_t now_ns); /* while p->tx_id_c
 /** cxi_alive_forget() - @t is about to leave @p: nothing of it stands in @p's tables any more. */
 void cxi_alive_forget(struct cxi_portal *p, const struct cxi_txc *t);
 void cxi_alive_fini(struct cxi_portal *p);
+/** cxi_ids_init(), cxi_ids_fini() - No id is given out; none will be any more. */
 void cxi_ids_init(struct cxi_portal *p);
 void cxi_ids_fini(struct cxi_portal *p);
 /** cxi_tx_id_get(), cxi_rdzv_id_get() - An id for @tx, -FI_EAGAIN none is free; put frees it. */

@@ -151,15 +151,18 @@ static struct cxi_tx *named_by(struct cxi_portal *p, struct cxi_tx *const *at, c
 	return NULL;
 }
 
+/* The rendezvous that has been fetched, of which @ev tells as @type. NULL: the same. */
+static struct cxi_tx *rdzv_named_by(struct cxi_portal *p, const struct cassini_event *ev, enum cassini_event_type type)
+{
+	uint32_t id = cxi_sh_rdzv_id(ev->match_bits);
+
+	return p->rdzv_id && id < CXI_RDZV_ID_CNT ? named_by(p, &p->rdzv_id[id], ev, type, CXI_WAIT_GET) : NULL;
+}
+
 void cxi_rdzv_on_event(struct cxi_req *req, const struct cassini_event *ev)
 {
-	struct cxi_portal *p = container_of(req, struct cxi_portal, rdzv_req);
-	uint32_t id = cxi_sh_rdzv_id(ev->match_bits);
-	struct cxi_tx *tx;
+	struct cxi_tx *tx = rdzv_named_by(container_of(req, struct cxi_portal, rdzv_req), ev, CASSINI_EV_GET);
 
-	if (!p->rdzv_id || id >= CXI_RDZV_ID_CNT)
-		return;
-	tx = named_by(p, &p->rdzv_id[id], ev, CASSINI_EV_GET, CXI_WAIT_GET);
 	if (!tx)
 		return; /* the adapter has counted it */
 	tx->rc = ev->rc;
@@ -169,15 +172,11 @@ void cxi_rdzv_on_event(struct cxi_req *req, const struct cassini_event *ev)
 /* alt_read: the receiver has all of a rendezvous. */
 static void rdzv_on_done(struct cxi_portal *p, const struct cassini_event *ev)
 {
-	uint32_t id = cxi_sh_rdzv_id(ev->match_bits);
-	struct cxi_tx *tx;
+	struct cxi_tx *tx = rdzv_named_by(p, ev, CASSINI_EV_PUT);
 
-	if (!p->rdzv_id || id >= CXI_RDZV_ID_CNT)
-		return;
-	tx = named_by(p, &p->rdzv_id[id], ev, CASSINI_EV_PUT, CXI_WAIT_GET);
 	if (!tx)
 		return;
-	cassini_rdzv_done(ev->dom, ev->initiator, cxi_sh_rdzv(id));
+	cassini_rdzv_done(ev->dom, ev->initiator, cxi_sh_rdzv((uint32_t)tx->rdzv_id));
 	send_went(tx, CXI_WAIT_GET);
 }
 
