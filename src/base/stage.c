@@ -24,6 +24,7 @@ int stage_init(struct stage *s, void *mem, uint32_t gran_cnt)
 		.run = mem_alloc(gran_cnt * sizeof(*s->run)),
 		.gran_cnt = gran_cnt,
 	};
+	walk_init(&s->walk, gran_cnt, NULL);
 	return s->run ? 0 : -ENOMEM;
 }
 
@@ -50,13 +51,16 @@ static uint32_t step(struct stage *s, uint32_t gran, bool *is_free)
 void *stage_alloc(struct stage *s, size_t len, uint32_t *gran)
 {
 	uint32_t need = (uint32_t)DIV_ROUND_UP(len, STAGE_GRAN);
-	uint32_t start = s->used || s->cursor < STAGE_WARM ? s->cursor : 0, at = start;
+	uint32_t start = s->cursor, at;
 	/* A place that begins before the cursor may reach beyond it: look that much farther. */
 	uint64_t left = (uint64_t)s->gran_cnt + need;
 
 	assert(len > 0);
 	if (len > STAGE_LEN_MAX || need > s->gran_cnt)
 		return NULL;
+	if (!s->used && s->cursor >= walk_reach(&s->walk, need))
+		start = 0;
+	at = start;
 	while (at - start < need) {
 		bool is_free;
 		uint32_t n = step(s, at, &is_free);

@@ -9,8 +9,8 @@
 // Forward, not last-freed-first: a line that still sits in the peer's L2 is slow to write, one that has been evicted to
 // the shared L3 is not, so walking through an arena larger than L2 is several times as fast
 // (doc/measurements.md#the-staging-arena; doc/facts/machine.md#rings-larger-than-the-second-level-cache). But messages
-// that go to and fro one at a time find nothing in use, and begin again at the front after STAGE_WARM: a walk through
-// all of it would wait for memory.
+// that go to and fro one at a time find nothing in use, and may begin again at the front. How far they walk before that
+// base/walk.h learns.
 //
 // Trust: what is in use is private to the sender, and a receiver can at worst acknowledge early what it has not read,
 // i.e. spoil its own payload. The receiver checks granule and length.
@@ -18,11 +18,11 @@
 #define SF_BASE_STAGE_H
 
 #include "base/base.h"
+#include "base/walk.h"
 
 #define STAGE_GRAN    1024	 /* bytes */
 #define STAGE_ALIGN   4096	 /* of the shared memory, bytes */
 #define STAGE_RUN_MAX INT16_MAX	 /* granules */
-#define STAGE_WARM    256	 /* granules that a sender with nothing in use walks through */
 #define STAGE_FETCH_MAX 1024	 /* bytes */
 #define STAGE_LEN_MAX ((size_t)STAGE_RUN_MAX * STAGE_GRAN)
 
@@ -33,6 +33,7 @@ struct stage {
 	uint32_t gran_cnt;
 	uint32_t cursor; /* where the search begins; never inside a run */
 	uint32_t used;	 /* granules in use */
+	struct walk walk;
 };
 
 /* A peer's (receiver's) view of the owner's arena. */

@@ -67,12 +67,14 @@ static void stage_alloc__begins_again_when_nothing_is_in_use(void **state)
 	uint32_t gran, held = 0;
 	struct arena a;
 
-	arena_open(&a, 4 * STAGE_WARM);
-	for (uint32_t i = 0; i < 6 * STAGE_WARM; i++) {
-		if (i == 3 * STAGE_WARM)
+	arena_open(&a, 4 * 256);
+	a.s.walk.class[0].left = UINT32_MAX; /* it stays with the first reach */
+	assert_int_equal(a.s.walk.class[0].reach, 256);
+	for (uint32_t i = 0; i < 6 * 256; i++) {
+		if (i == 3 * 256)
 			assert_non_null(stage_alloc(&a.s, 1024, &held));
 		assert_non_null(stage_alloc(&a.s, 1024, &gran));
-		assert_int_equal(gran, i < 3 * STAGE_WARM ? i % STAGE_WARM : i - 3 * STAGE_WARM + 1);
+		assert_int_equal(gran, i < 3 * 256 ? i % 256 : i - 3 * 256 + 1);
 		stage_free(&a.s, gran);
 	}
 	stage_free(&a.s, held);
