@@ -58,7 +58,7 @@ void *stage_alloc(struct stage *s, size_t len, uint32_t *gran)
 	assert(len > 0);
 	if (len > STAGE_LEN_MAX || need > s->gran_cnt)
 		return NULL;
-	if (!s->used && s->cursor >= walk_reach(&s->walk, need))
+	if (s->cursor >= walk_reach(&s->walk, need, !s->used))
 		start = 0;
 	at = start;
 	while (at - start < need) {

@@ -12,9 +12,9 @@ static void stay(struct walk *w, struct walk_class *c, unsigned which)
 
 	c->now = (uint8_t)which;
 	c->reach = w->reach[which];
-	c->left = is_new ? c->reach : WALK_SPAN;
+	c->goal = is_new ? c->reach : WALK_SPAN;
 	c->spans_left = is_new ? 0 : WALK_SPANS;
-	c->least_ns = UINT64_MAX;
+	c->least_ps = UINT64_MAX;
 }
 
 void walk_init(struct walk *w, uint32_t gran_cnt, const struct clk *clk)
@@ -31,32 +31,32 @@ void walk_init(struct walk *w, uint32_t gran_cnt, const struct clk *clk)
 /* All have been looked at. The last winner stays one unless another is clearly quicker. */
 static void look_end(struct walk_class *c)
 {
-	uint64_t last_ns = c->ns[c->best];
+	uint64_t last_ps = c->ps[c->best];
 	unsigned best = c->best;
 
 	for (unsigned r = 0; r < WALK_REACH_NUM; r++) {
-		if (c->ns[r] < c->ns[best] && c->ns[r] < last_ns - last_ns / 16)
+		if (c->ps[r] < c->ps[best] && c->ps[r] < last_ps - last_ps / 16)
 			best = r;
 	}
 	c->rest_len = best == c->best ? MIN(2 * c->rest_len, WALK_REST_MAX) : WALK_REST_MIN;
 	c->rested = 0;
 	c->best = (uint8_t)best;
-	c->best_ns = c->ns[best];
+	c->best_ps = c->ps[best];
 	c->is_looking = false;
 }
 
 /* The winner has been measured once more. */
 static bool is_look_due(struct walk_class *c)
 {
-	uint64_t ns = c->ns[c->best];
-	bool has_changed = ns * 4 > c->best_ns * 5 || ns * 5 < c->best_ns * 4;
+	uint64_t ps = c->ps[c->best];
+	bool has_changed = ps * 4 > c->best_ps * 5 || ps * 5 < c->best_ps * 4;
 
 	return ++c->rested >= (has_changed ? WALK_REST_MIN : c->rest_len);
 }
 
 static void stay_end(struct walk *w, struct walk_class *c)
 {
-	c->ns[c->now] = c->least_ns;
+	c->ps[c->now] = c->least_ps;
 	if (c->is_looking && c->now + 1u < WALK_REACH_NUM) {
 		stay(w, c, c->now + 1u);
 		return;
@@ -68,18 +68,18 @@ static void stay_end(struct walk *w, struct walk_class *c)
 	stay(w, c, c->is_looking ? 0 : c->best);
 }
 
-void walk_turn(struct walk *w, struct walk_class *c)
+void walk_turn(struct walk *w, struct walk_class *c, uint32_t need)
 {
-	uint64_t now_ns = clk_now_ns(w->clk);
+	uint64_t now_ns = clk_now_ns(w->clk), done = MAX(c->done - need, 1ULL);
 
-	if (!c->spans_left) {
-		c->spans_left = WALK_SPANS;
-		c->left = WALK_SPAN;
-	} else {
-		c->left = WALK_SPAN;
-		c->least_ns = MIN(c->least_ns, now_ns - c->begin_ns);
+	c->goal = WALK_SPAN;
+	if (c->spans_left) {
+		c->least_ps = MIN(c->least_ps, (now_ns - c->begin_ns) * 1000 / done);
 		if (!--c->spans_left)
 			stay_end(w, c);
+	} else {
+		c->spans_left = WALK_SPANS;
 	}
 	c->begin_ns = now_ns;
+	c->done = need;
 }

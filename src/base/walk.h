@@ -11,7 +11,9 @@
 // So each length of the walk (a reach) is looked at for a while: one lap, by which the lines get where they then are,
 // and SPANS spans of SPAN granules, of which the quickest counts, since what disturbs makes them slower. The quickest
 // reach stays. All are looked at again after a while, ever more rarely while the same one wins, and soon when the time
-// of the winner changes much. The clock is read once a span. Frames of each magnitude learn for themselves.
+// of the winner changes much. The clock is read once a span, and a span ends where nothing is in use, so that it has
+// the time of both sides in it, whether messages go one at a time or in windows; in a stream that never pauses the walk
+// never begins again, and nothing is learnt. Frames of each magnitude learn for themselves.
 #ifndef SF_BASE_WALK_H
 #define SF_BASE_WALK_H
 
@@ -25,13 +27,14 @@
 #define WALK_REST_MIN  64u /* stays at the winner between two looks; doubled up to ... */
 #define WALK_REST_MAX  1024u
 
-/* Of frames of one magnitude. Times are those of the quickest span of a stay; ns. */
+/* Of frames of one magnitude. A time is that of the quickest span of a stay, ps per granule. */
 struct walk_class {
-	uint32_t left;	/* granules until walk_turn() */
-	uint32_t reach; /* granules; where the walk begins again */
-	uint64_t begin_ns, least_ns;
-	uint64_t ns[WALK_REACH_NUM]; /* at each reach, when it was last measured */
-	uint64_t best_ns;	     /* of the winner, when it won */
+	uint64_t done, goal; /* granules since begin_ns, of those that make a lap or a span */
+	uint64_t begin_ns;
+	uint64_t least_ps;
+	uint64_t ps[WALK_REACH_NUM]; /* at each reach, when it was last measured */
+	uint64_t best_ps;	     /* of the winner, when it won */
+	uint32_t reach;		     /* granules; where the walk begins again */
 	uint32_t rested, rest_len;   /* stays since the last look; until the next one */
 	uint8_t now, best;	     /* which reach */
 	uint8_t spans_left;	     /* of this stay; 0: its first lap */
@@ -47,22 +50,24 @@ struct walk {
 /** walk_init() - A walk through an arena of @gran_cnt granules. @clk may be NULL; stays the caller's. */
 void walk_init(struct walk *w, uint32_t gran_cnt, const struct clk *clk);
 
-/** walk_turn() - For walk_reach() alone: what was under way in @c, a lap or a span, has ended. */
-void walk_turn(struct walk *w, struct walk_class *c);
+/** walk_turn() - For walk_reach() alone: a lap or a span of @c has ended, in front of a frame of @need granules. */
+void walk_turn(struct walk *w, struct walk_class *c, uint32_t need);
 
 /**
- * walk_reach() - A frame is to be staged, and nothing is in use.
- * @need: its granules, at least 1.
- * Return: the granule from which on the walk begins again at the front.
+ * walk_reach() - A frame is to be staged.
+ * @need:    its granules, at least 1.
+ * @is_idle: nothing is in use.
+ * Return: the granule from which on the walk begins again at the front; UINT32_MAX: it does not.
  */
-static inline uint32_t walk_reach(struct walk *w, uint32_t need)
+static inline uint32_t walk_reach(struct walk *w, uint32_t need, bool is_idle)
 {
 	struct walk_class *c = &w->class[MIN(31 - (uint32_t)__builtin_clz(need), WALK_CLASS_NUM - 1)];
 
-	if (unlikely(c->left <= need))
-		walk_turn(w, c);
-	else
-		c->left -= need;
+	c->done += need;
+	if (!is_idle)
+		return UINT32_MAX;
+	if (unlikely(c->done > c->goal))
+		walk_turn(w, c, need);
 	return c->reach;
 }
 

@@ -68,7 +68,7 @@ static void stage_alloc__begins_again_when_nothing_is_in_use(void **state)
 	struct arena a;
 
 	arena_open(&a, 4 * 256);
-	a.s.walk.class[0].left = UINT32_MAX; /* it stays with the first reach */
+	a.s.walk.class[0].goal = UINT64_MAX; /* it stays with the first reach */
 	assert_int_equal(a.s.walk.class[0].reach, 256);
 	for (uint32_t i = 0; i < 6 * 256; i++) {
 		if (i == 3 * 256)

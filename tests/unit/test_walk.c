@@ -45,7 +45,7 @@ static void send_frames(struct pair *p, uint32_t need, uint64_t cnt)
 {
 	memset(p->frames, 0, sizeof(p->frames));
 	for (uint64_t i = 0; i < cnt; i++) {
-		uint32_t reach = walk_reach(&p->walk, need);
+		uint32_t reach = walk_reach(&p->walk, need, true);
 		unsigned r = which(p, reach);
 
 		p->frames[r]++;
@@ -152,7 +152,7 @@ static void walk_reach__has_bounds(void **state)
 	assert_int_equal(p.frames[0], 10);
 	walk_init(&p.walk, 64, &p.clk);
 	for (uint32_t i = 0; i < 100000; i++)
-		assert_int_equal(walk_reach(&p.walk, 1 + i % 64), 64);
+		assert_int_equal(walk_reach(&p.walk, 1 + i % 64, true), 64);
 }
 
 int main(void)
