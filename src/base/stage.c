@@ -51,6 +51,7 @@ static uint32_t step(struct stage *s, uint32_t gran, bool *is_free)
 void *stage_alloc(struct stage *s, size_t len, uint32_t *gran)
 {
 	uint32_t need = (uint32_t)DIV_ROUND_UP(len, STAGE_GRAN);
+	bool is_idle = !s->used;
 	uint32_t start = s->cursor, at;
 	/* A place that begins before the cursor may reach beyond it: look that much farther. */
 	uint64_t left = (uint64_t)s->gran_cnt + need;
@@ -58,7 +59,7 @@ void *stage_alloc(struct stage *s, size_t len, uint32_t *gran)
 	assert(len > 0);
 	if (len > STAGE_LEN_MAX || need > s->gran_cnt)
 		return NULL;
-	if (s->cursor >= walk_reach(&s->walk, need, !s->used))
+	if (is_idle && s->cursor >= walk_reach(&s->walk))
 		start = 0;
 	at = start;
 	while (at - start < need) {
@@ -74,6 +75,7 @@ void *stage_alloc(struct stage *s, size_t len, uint32_t *gran)
 		if (at == s->gran_cnt && at - start < need)
 			start = at = 0;
 	}
+	walk_count(&s->walk, need, is_idle);
 	s->run[start] = (uint16_t)(need | IN_USE);
 	s->used += need;
 	s->cursor = start + need == s->gran_cnt ? 0 : start + need;

@@ -2,39 +2,45 @@
 // Which reach of the walk is the quickest: looks at each, and stays at the winner.
 #include "base/walk.h"
 
+#include <string.h>
+
 /* Granules: little beside a second-level cache, about as much as one has, and all that there are. */
 static const uint32_t g_reach[WALK_REACH_NUM] = {256, 1024, UINT32_MAX};
 
-/* Measure @which from now on; if that is another one than before, from behind its first lap on. */
-static void stay(struct walk *w, struct walk_class *c, unsigned which)
+/* Measure the leader at @which, from behind a lap on, unless the lines are there already. */
+static void stay(struct walk *w, unsigned which)
 {
-	bool is_new = which != c->now;
+	struct walk_class *c = &w->class[w->lead];
+	bool is_there = w->reach[which] == w->reach_now;
 
 	c->now = (uint8_t)which;
-	c->reach = w->reach[which];
-	c->goal = is_new ? c->reach : WALK_SPAN;
-	c->spans_left = is_new ? 0 : WALK_SPANS;
-	c->least_ps = UINT64_MAX;
+	w->reach_now = w->reach[which];
+	w->goal = is_there ? WALK_SPAN : w->reach_now;
+	w->spans_left = is_there ? WALK_SPANS : 0;
+	w->least_ps = UINT64_MAX;
+	memset(w->led, 0, sizeof(w->led));
 }
 
 void walk_init(struct walk *w, uint32_t gran_cnt, const struct clk *clk)
 {
 	*w = (struct walk){.clk = clk};
-	for (unsigned r = 0; r < WALK_REACH_NUM; r++)
-		w->reach[r] = MIN(g_reach[r], gran_cnt);
-	for (unsigned i = 0; i < WALK_CLASS_NUM; i++) {
-		w->class[i] = (struct walk_class){.rest_len = WALK_REST_MIN, .now = 1, .is_looking = true};
-		stay(w, &w->class[i], 0);
-	}
+	do
+		w->reach[w->reach_num] = MIN(g_reach[w->reach_num], gran_cnt);
+	while (w->reach[w->reach_num++] < gran_cnt);
+	for (unsigned i = 0; i < WALK_CLASS_NUM; i++)
+		w->class[i] = (struct walk_class){.rest_len = WALK_REST_MIN, .is_looking = true};
+	stay(w, 0);
+	if (w->reach_num == 1)
+		w->goal = UINT64_MAX;
 }
 
 /* All have been looked at. The last winner stays one unless another is clearly quicker. */
-static void look_end(struct walk_class *c)
+static void look_end(const struct walk *w, struct walk_class *c)
 {
 	uint64_t last_ps = c->ps[c->best];
 	unsigned best = c->best;
 
-	for (unsigned r = 0; r < WALK_REACH_NUM; r++) {
+	for (unsigned r = 0; r < w->reach_num; r++) {
 		if (c->ps[r] < c->ps[best] && c->ps[r] < last_ps - last_ps / 16)
 			best = r;
 	}
@@ -54,32 +60,55 @@ static bool is_look_due(struct walk_class *c)
 	return ++c->rested >= (has_changed ? WALK_REST_MIN : c->rest_len);
 }
 
-static void stay_end(struct walk *w, struct walk_class *c)
+/* Who has led, in place of the one that does, if that is another one by far. */
+static bool is_lead_taken(struct walk *w)
 {
-	c->ps[c->now] = c->least_ps;
-	if (c->is_looking && c->now + 1u < WALK_REACH_NUM) {
-		stay(w, c, c->now + 1u);
+	uint32_t top = w->lead;
+
+	for (uint32_t i = 0; i < WALK_CLASS_NUM; i++) {
+		if (w->led[i] > w->led[top])
+			top = i;
+	}
+	if (w->led[top] / 2 <= w->led[w->lead])
+		return false;
+	w->lead = top;
+	return true;
+}
+
+static void stay_end(struct walk *w)
+{
+	struct walk_class *c = &w->class[w->lead];
+
+	/* what it has at the moment is measured from now on: what this stay says is of others */
+	if (is_lead_taken(w)) {
+		stay(w, w->class[w->lead].now);
+		return;
+	}
+	c->ps[c->now] = w->least_ps;
+	if (c->is_looking && c->now + 1u < w->reach_num) {
+		stay(w, c->now + 1u);
 		return;
 	}
 	if (c->is_looking)
-		look_end(c);
+		look_end(w, c);
 	else
 		c->is_looking = is_look_due(c);
-	stay(w, c, c->is_looking ? 0 : c->best);
+	stay(w, c->is_looking ? 0 : c->best);
 }
 
-void walk_turn(struct walk *w, struct walk_class *c, uint32_t need)
+void walk_turn(struct walk *w)
 {
-	uint64_t now_ns = clk_now_ns(w->clk), done = MAX(c->done - need, 1ULL);
+	uint64_t now_ns = clk_now_ns(w->clk);
 
-	c->goal = WALK_SPAN;
-	if (c->spans_left) {
-		c->least_ps = MIN(c->least_ps, (now_ns - c->begin_ns) * 1000 / done);
-		if (!--c->spans_left)
-			stay_end(w, c);
-	} else {
-		c->spans_left = WALK_SPANS;
+	if (w->spans_left) {
+		w->goal = WALK_SPAN;
+		w->least_ps = MIN(w->least_ps, (now_ns - w->begin_ns) * 1000 / w->done);
+		if (!--w->spans_left)
+			stay_end(w);
+	} else { /* the lap has ended, or this is the very first frame */
+		w->spans_left = WALK_SPANS;
+		w->goal = WALK_SPAN;
 	}
-	c->begin_ns = now_ns;
-	c->done = need;
+	w->begin_ns = now_ns;
+	w->done = 0;
 }

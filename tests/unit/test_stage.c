@@ -68,8 +68,8 @@ static void stage_alloc__begins_again_when_nothing_is_in_use(void **state)
 	struct arena a;
 
 	arena_open(&a, 4 * 256);
-	a.s.walk.class[0].goal = UINT64_MAX; /* it stays with the first reach */
-	assert_int_equal(a.s.walk.class[0].reach, 256);
+	a.s.walk.goal = UINT64_MAX; /* it stays with the first reach */
+	assert_int_equal(a.s.walk.reach_now, 256);
 	for (uint32_t i = 0; i < 6 * 256; i++) {
 		if (i == 3 * 256)
 			assert_non_null(stage_alloc(&a.s, 1024, &held));
