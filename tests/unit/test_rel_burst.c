@@ -162,6 +162,55 @@ static void rel_ack__of_a_lone_frame_that_nobody_answers(void **state)
 	}
 }
 
+/* For 20 us node @i looks at its socket; the other one computes meanwhile. */
+static void look(struct rig *g, uint32_t i, bool is_told)
+{
+	uint64_t end = rig_now(g) + 20 * NS_PER_US;
+
+	g->n[i].paused_until = 0;
+	g->n[!i].paused_until = CLK_NEVER;
+	while (rig_now(g) < end) {
+		rig_step(g, end);
+		g->n[i].node.left_ns = is_told ? rig_now(g) : 0;
+	}
+	g->n[i].paused_until = CLK_NEVER;
+	rig_run_for(g, 80 * NS_PER_US);
+}
+
+/*
+ * Both ends compute between two looks at their sockets, in turns. @is_told: the reliability knows when they looked
+ * last. Return: the window of bytes in flight after 400 such rounds with enough to send.
+ */
+static uint32_t window_of_who_compute(bool is_told)
+{
+	struct sim_attr attr = {.seed = 28, .latency_ns = 5 * NS_PER_US};
+	struct rig g;
+	uint32_t cwnd;
+
+	rig_open(&g, 2, LINK_RELIABLE, &attr, NULL);
+	for (int i = 0; i < 10; i++)
+		lone_frame(&g); /* how long a round trip is */
+	for (int round = 0; round < 400; round++) {
+		while (rig_peer(&g, 0, 1)->rel->q_bytes < 256 * 1024)
+			assert_int_equal(rig_send(&g, 0, 1, 16 * 1024), 0);
+		look(&g, 0, is_told);
+		look(&g, 1, is_told);
+	}
+	g.n[0].paused_until = g.n[1].paused_until = 0;
+	cwnd = rig_peer(&g, 0, 1)->rel->cwnd;
+	assert_true(rig_run(&g, NS_PER_SEC));
+	assert_int_equal(g.n[0].port.stats.retrans, 0);
+	rig_close(&g);
+	return cwnd;
+}
+
+/* What has lain in the socket of who computes has not stood in a queue of the network. */
+static void rel_window__who_computes_is_no_queue(void **state)
+{
+	assert_in_range(window_of_who_compute(false), REL_CWND_MIN, REL_CWND_FIRST);
+	assert_in_range(window_of_who_compute(true), 4 * REL_CWND_FIRST, REL_CWND_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -169,6 +218,7 @@ int main(void)
 		cmocka_unit_test(rel_may_wait__in_the_middle_of_a_burst),
 		cmocka_unit_test(rel_may_wait__after_a_long_call),
 		cmocka_unit_test(rel_ack__of_a_lone_frame_that_nobody_answers),
+		cmocka_unit_test(rel_window__who_computes_is_no_queue),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

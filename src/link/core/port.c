@@ -199,8 +199,10 @@ static void make_up(struct link_port *p, uint64_t pause_ns)
 	p->makes_up = true;
 	while (bulk_outstanding(p->bulk) && now < until && now - last <= idle_ns && !lock_is_wanted(p->node->lock) &&
 	       p->stats.rx_frames - p->left_frames <= MAKE_UP_FRAMES) {
-		bool has_more = poll_again(p);
+		bool has_more;
 
+		p->node->left_ns = now; /* what comes in now has not waited for the program */
+		has_more = poll_again(p);
 		now = port_now(p);
 		if (has_more)
 			last = now;

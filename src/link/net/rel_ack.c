@@ -14,11 +14,14 @@ uint64_t rel_pto_ns(const struct rel_peer *rp)
 	return MIN(ns, rp->is_sure ? REL_PTO_MAX_NS : rel_hello_max_ns(rp->r));
 }
 
-/* @ns: from transmission to acknowledgement, at least 1; @delay_ns of it the peer says it kept the
- * acknowledgement back. */
+/*
+ * @ns: from transmission to acknowledgement, at least 1; @delay_ns of it the peer says it kept the acknowledgement
+ * back, or did not look at its socket meanwhile. Return: what the network has taken of it, as far as can be told.
+ */
 static uint64_t rtt_sample(struct rel_peer *rp, uint64_t ns, uint64_t delay_ns, uint64_t now_ns)
 {
 	uint32_t rtt = (uint32_t)MIN(ns, (uint64_t)UINT32_MAX / 2);
+	uint64_t kept = delay_ns + rel_away_ns(rp->r, now_ns), sample;
 	bool is_first = !rp->rtt_min_ns;
 
 	/* the shortest one is forgotten after a while: routes change */
@@ -27,17 +30,22 @@ static uint64_t rtt_sample(struct rel_peer *rp, uint64_t ns, uint64_t delay_ns, 
 		rp->rtt_min_ns = rtt;
 		rp->win->rtt_min_at_ns = now_ns;
 	}
-	/* the delay is counted from the pass that brought the datagram, which may have begun long
-	 * before it came */
-	if (rtt > rp->rtt_min_ns + delay_ns)
+	sample = rtt > rp->rtt_min_ns + kept ? rtt - kept : rp->rtt_min_ns;
+	/*
+	 * The delay is counted from the pass that brought the datagram, which may have begun long before it came. Where
+	 * the peer computes meanwhile, the next answer takes as long, and what waits for it has to know.
+	 */
+	if (delay_ns < REL_AWAY_NS && rtt > rp->rtt_min_ns + delay_ns)
 		rtt -= (uint32_t)delay_ns;
 	/* before the first sample it was a guess from the handshake */
 	rp->srtt_ns = is_first ? rtt : rp->srtt_ns - rp->srtt_ns / 8 + rtt / 8;
-	return rtt;
+	return sample;
 }
 
-/* Delay alone shrinks the window: a round trip far above the shortest means that a queue stands
- * somewhere. */
+/*
+ * Delay alone shrinks the window: a round trip far above the shortest means that a queue stands somewhere. That of a
+ * program that computes is no queue of the network's: its socket is bounded by the credit.
+ */
 static void cwnd_update(struct rel_peer *rp, uint64_t sample_ns, uint32_t bytes, uint64_t now_ns)
 {
 	uint64_t target = 3ull * rp->rtt_min_ns + 50 * NS_PER_US;

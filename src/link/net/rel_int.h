@@ -63,6 +63,7 @@
 #define REL_ACK_SOON     3                 /* from these at the end of the pass: before REL_CORK holds the sender up */
 #define REL_ACK_BYTES    (128u * 1024)
 #define REL_ACK_DELAY_NS (10 * NS_PER_US)
+#define REL_AWAY_NS      (20 * NS_PER_US) /* between two looks at the socket: the program computes meanwhile */
 
 #define REL_REORDER      3                 /* later arrivals that make a missing one lost */
 #define REL_PTO_MIN_NS   (200 * NS_PER_US)
@@ -245,7 +246,7 @@ struct rel_peer {
 	uint32_t rx_next;             /* oldest DATA of the peer that is not final */
 	uint32_t rx_proc;             /* ORDERED: next DATA to process */
 	uint32_t rx_top;              /* one past the highest DATA that arrived */
-	uint64_t rx_echo_ns;          /* arrival of echo_rx */
+	uint64_t rx_echo_ns;          /* arrival of echo_rx, at the earliest */
 	uint32_t rx_dgrams, rx_bytes; /* since our last acknowledgement */
 	uint32_t rx_epoch;            /* when it last counted as an active sender */
 	uint16_t tx_no;               /* number of the last transmission */
@@ -317,6 +318,18 @@ struct rel {
 	uint8_t *stage;           /* [REL_STAGE_LEN], @stage_at used since the last flush */
 	uint32_t stage_at;
 };
+
+/*
+ * With copies under way: for how long what comes in at @now_ns may have lain in the socket, because the program
+ * computed and nobody looked there; 0 where looks follow each other. Time that a test makes goes on between looks.
+ */
+static inline uint64_t rel_away_ns(const struct rel *r, uint64_t now_ns)
+{
+	const struct link_node *n = r->port->node;
+	uint64_t away = n->left_ns && !n->attr.world ? now_ns - MIN(now_ns, n->left_ns) : 0;
+
+	return away >= REL_AWAY_NS ? away : 0;
+}
 
 /* --- rel_timer.c --- */
 

@@ -279,7 +279,7 @@ static void echo_note(struct rel_peer *rp, uint16_t tx, uint64_t now_ns)
 		return;
 	rp->has_echo_rx = true;
 	rp->echo_rx = tx;
-	rp->rx_echo_ns = now_ns;
+	rp->rx_echo_ns = now_ns - rel_away_ns(rp->r, now_ns);
 }
 
 /* Return: false if there is nothing new in it, or no memory for it. */

@@ -35,7 +35,7 @@
  * sack    bit i: DATA ack + i has arrived, do not send it again
  * tx      DATA: number of this transmission, different in every retransmission
  * echo    highest tx that has arrived
- * delay   from the arrival of echo to this datagram, saturating
+ * delay   from the arrival of echo, at the earliest, to this datagram, saturating
  * credit  bytes / 1024 that the receiver of this datagram may have in flight towards its sender
  * crc     CRC32C of the datagram with this field 0, if flag CRC is set; else 0
  */
