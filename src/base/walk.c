@@ -105,7 +105,7 @@ void walk_turn(struct walk *w)
 		w->least_ps = MIN(w->least_ps, (now_ns - w->begin_ns) * 1000 / w->done);
 		if (!--w->spans_left)
 			stay_end(w);
-	} else { /* the lap has ended, or this is the very first frame */
+	} else { /* the lap has ended */
 		w->spans_left = WALK_SPANS;
 		w->goal = WALK_SPAN;
 	}

@@ -198,6 +198,7 @@ struct link_port {
 	bool is_cancelled;         /* link_port_close() ends what is left: no frame is taken any more */
 	uint64_t opened_ns;
 	uint64_t left_frames;      /* stats.rx_frames at the end of the last poll with copies under way */
+	uint64_t looked_ns;        /* end of the last look at the socket, if copies were under way and nobody sleeps */
 	struct link_stats stats;
 };
 

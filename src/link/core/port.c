@@ -139,6 +139,8 @@ static int poll_net(struct link_port *p)
 	if (p->is_dirty) /* the end of a burst, which somebody waits for longer than for what we may find */
 		port_flush(p, port_now(p));
 	n = p->net->ops->poll(p->net, POLL_NET_BUDGET);
+	/* not before what has come is dealt with: meanwhile it is we who are slow, and a queue may stand for that */
+	p->looked_ns = p->bulk_due && !p->node->attr.world ? clk_now_ns(&p->node->clk) : 0;
 	if (n)
 		p->net_busy = NET_BUSY_POLLS;
 	else if (p->net_busy)
@@ -199,10 +201,8 @@ static void make_up(struct link_port *p, uint64_t pause_ns)
 	p->makes_up = true;
 	while (bulk_outstanding(p->bulk) && now < until && now - last <= idle_ns && !lock_is_wanted(p->node->lock) &&
 	       p->stats.rx_frames - p->left_frames <= MAKE_UP_FRAMES) {
-		bool has_more;
+		bool has_more = poll_again(p);
 
-		p->node->left_ns = now; /* what comes in now has not waited for the program */
-		has_more = poll_again(p);
 		now = port_now(p);
 		if (has_more)
 			last = now;

@@ -177,6 +177,7 @@ int port_arm(struct link_port *p, uint8_t who)
 	if ((who & PORT_ARM_AGENT) && port_src_net(p, true))
 		return -EAGAIN; /* no memory: it looks now and then in place of sleeping */
 	p->armed |= who;
+	p->looked_ns = 0;
 	return 0;
 }
 

@@ -43,8 +43,8 @@ static uint64_t rtt_sample(struct rel_peer *rp, uint64_t ns, uint64_t delay_ns, 
 }
 
 /*
- * Delay alone shrinks the window: a round trip far above the shortest means that a queue stands somewhere. That of a
- * program that computes is no queue of the network's: its socket is bounded by the credit.
+ * Delay alone shrinks the window: a round trip far above the shortest means that a queue stands somewhere. What lies in
+ * the socket of a program that computes does not count, it is bounded by the credit.
  */
 static void cwnd_update(struct rel_peer *rp, uint64_t sample_ns, uint32_t bytes, uint64_t now_ns)
 {
@@ -157,8 +157,12 @@ bool rel_on_ack(struct rel_peer *rp, const struct rel_pkt *pkt, uint64_t now_ns)
 				slot_ack(rp, rel_slot_at(rp->win, seq), pkt, now_ns, &sum);
 		}
 	}
-	if (sum.sample_ns)
-		sum.sample_ns = rtt_sample(rp, sum.sample_ns, pkt->delay_us * NS_PER_US, now_ns);
+	if (sum.sample_ns) {
+		/* one that could not be longer says of the network nothing at all */
+		uint64_t delay_us = pkt->delay_us < UINT16_MAX ? pkt->delay_us : UINT32_MAX;
+
+		sum.sample_ns = rtt_sample(rp, sum.sample_ns, delay_us * NS_PER_US, now_ns);
+	}
 	has_news = echo_take(rp, pkt) || done;
 	if (sum.cnt) {
 		cwnd_update(rp, sum.sample_ns, sum.bytes, now_ns);

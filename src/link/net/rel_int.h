@@ -321,12 +321,11 @@ struct rel {
 
 /*
  * With copies under way: for how long what comes in at @now_ns may have lain in the socket, because the program
- * computed and nobody looked there; 0 where looks follow each other. Time that a test makes goes on between looks.
+ * computed and nobody looked there; 0 where looks follow each other, or who looks has slept until something came.
  */
 static inline uint64_t rel_away_ns(const struct rel *r, uint64_t now_ns)
 {
-	const struct link_node *n = r->port->node;
-	uint64_t away = n->left_ns && !n->attr.world ? now_ns - MIN(now_ns, n->left_ns) : 0;
+	uint64_t at = r->port->looked_ns, away = at ? now_ns - MIN(now_ns, at) : 0;
 
 	return away >= REL_AWAY_NS ? away : 0;
 }
