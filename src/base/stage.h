@@ -9,8 +9,8 @@
 // Forward, not last-freed-first: a line that still sits in the peer's L2 is slow to write, one that has been evicted to
 // the shared L3 is not, so walking through an arena larger than L2 is several times as fast
 // (doc/measurements.md#the-staging-arena; doc/facts/machine.md#rings-larger-than-the-second-level-cache). But messages
-// that go to and fro one at a time find nothing in use, nor does the first one of a window, and they may begin again at
-// the front. How far they walk before that is learnt by base/walk.h.
+// that go to and fro one at a time find nothing in use, and so does the first one of a window. They may begin again at
+// the front, and how far they walk before that is learnt by base/walk.h.
 //
 // Trust: what is in use is private to the sender, and a receiver can at worst acknowledge early what it has not read,
 // i.e. spoil its own payload. The receiver checks granule and length.

@@ -60,7 +60,7 @@ static bool is_look_due(struct walk_class *c)
 	return ++c->rested >= (has_changed ? WALK_REST_MIN : c->rest_len);
 }
 
-/* Who has led, in place of the one that does, if that is another one by far. */
+/* Another magnitude becomes the leader if it has had more than twice the granules of this one in this stay. */
 static bool is_lead_taken(struct walk *w)
 {
 	uint32_t top = w->lead;
@@ -79,7 +79,7 @@ static void stay_end(struct walk *w)
 {
 	struct walk_class *c = &w->class[w->lead];
 
-	/* what it has at the moment is measured from now on: what this stay says is of others */
+	/* this stay was mostly of other frames, so it says nothing of the last leader; the new one is measured next */
 	if (is_lead_taken(w)) {
 		stay(w, w->class[w->lead].now);
 		return;
@@ -100,14 +100,13 @@ void walk_turn(struct walk *w)
 {
 	uint64_t now_ns = clk_now_ns(w->clk);
 
-	if (w->spans_left) {
-		w->goal = WALK_SPAN;
+	w->goal = WALK_SPAN;
+	if (!w->spans_left) { /* the lap has ended */
+		w->spans_left = WALK_SPANS;
+	} else {
 		w->least_ps = MIN(w->least_ps, (now_ns - w->begin_ns) * 1000 / w->done);
 		if (!--w->spans_left)
 			stay_end(w);
-	} else { /* the lap has ended */
-		w->spans_left = WALK_SPANS;
-		w->goal = WALK_SPAN;
 	}
 	w->begin_ns = now_ns;
 	w->done = 0;
