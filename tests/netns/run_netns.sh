@@ -127,6 +127,7 @@ flap)
 	# there for two: one is half gone before the last lost datagram has been repeated.
 	hosts_up
 	mpi_build mpi_verify
+	: >"$tmp/flaps"
 	(while sleep 2; do
 		ip link set p2 down
 		sleep 1
@@ -134,8 +135,14 @@ flap)
 		echo >>"$tmp/flaps"
 	done) &
 	children+=($!)
-	verify "any retrans" 2 240 "${mca_mtl[@]}" "$tmp/mpi_verify" 4194304
-	flaps=$(wc -l <"$tmp/flaps")
+	flaps=0
+	# On a quick machine one run is over before that: each further one has messages on their way when it goes next.
+	for _ in 1 2 3; do
+		[ "$flaps" -lt 2 ] || break
+		rm -f "$tmp/stats"
+		verify "any retrans" 2 240 "${mca_mtl[@]}" "$tmp/mpi_verify" 4194304
+		flaps=$(wc -l <"$tmp/flaps")
+	done
 	[ "$flaps" -ge 2 ] || fail "$case: the run was over before the interface had gone twice"
 	echo "  the interface of h2 went away $flaps times"
 	;;
