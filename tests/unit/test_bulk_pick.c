@@ -143,6 +143,24 @@ static void bulk_pick__what_has_come_is_judged(void **state)
 	}
 }
 
+/* A window is one choice, however long it is: a short run must not be looks at the losers for the most part. */
+static void bulk_pick__few_windows_are_looks(void **state)
+{
+	static const struct model near = {{0}, {60, 130, 76}}, far = {{0}, {150, 110, 65}};
+	int frames = 0, helped = 0;
+
+	(void)state;
+	model_open();
+	for (int i = 0; i < 22; i++)
+		frames += window_of_big(&near) == BULK_FRAMES;
+	assert_true(frames >= 18);
+	/* nor may it last long until it is noticed that the cores have moved */
+	for (int i = 0; i < 22; i++)
+		helped += window_of_big(&far) == BULK_HELPED;
+	assert_true(helped >= 18);
+	fp_close();
+}
+
 /* The first window after a change to it takes three times as long: what follows it counts as well. */
 static void bulk_pick__a_stream_gets_warm(void **state)
 {
@@ -648,6 +666,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bulk_pick__finds_the_cheapest),
 		cmocka_unit_test(bulk_pick__what_has_come_is_judged),
+		cmocka_unit_test(bulk_pick__few_windows_are_looks),
 		cmocka_unit_test(bulk_pick__a_stream_gets_warm),
 		cmocka_unit_test(bulk_pick__alone_and_overlapping_are_judged_apart),
 		cmocka_unit_test(bulk_pick__a_cold_start_does_not_count),

@@ -18,13 +18,13 @@
 
 #define SMALL_MAX    1024u /* bytes: of so short ones nothing is measured */
 #define CLASS_BASE   7	   /* log2: class 0 is below 256 bytes, then each covers a factor of 4 */
-#define FIRST_LOOKS  2u	   /* at each method, before one is preferred */
-#define LOOK_LEN     4u	   /* choices of one look; where operations overlap one is enough */
+#define FIRST_LOOKS  2u	   /* at each method, before one is preferred; where operations overlap one is enough, ... */
+#define LOOK_LEN     4u	   /* choices of one look; ... and so is one choice, which some periods follow */
 #define GAP_MIN	     32u   /* choices between two looks at a method, doubled each time ... */
 #define GAP_SLOW     128u  /* ... from here if it is slower by a quarter ... */
 #define GAP_FAR	     1024u /* ... or by half: so that looking costs 3 % at most */
 #define GAP_MAX	     4096u
-#define GAP_MANY     32u   /* where operations overlap all of these are so much less, since a choice holds for long */
+#define GAP_MANY     8u    /* where operations overlap all of these are so much less, since a choice holds for long */
 #define PERIOD_BYTES (16u << 20)
 #define HELD_OP	     4096u /* each operation counts for so many bytes more, so that a choice of short ones ends, too */
 #define PERIOD_MANY  3u	   /* operations at once, from which on they count as overlapping */
@@ -134,8 +134,9 @@ static void note_best(struct bulk_speed *s, unsigned best, uint32_t look_len)
 static enum bulk_way pick_faster(struct bulk_speed *s, unsigned cnt, uint32_t look_len)
 {
 	unsigned best, turn = s->cnt++;
+	uint32_t first = look_len < LOOK_LEN ? 1 : FIRST_LOOKS * LOOK_LEN;
 
-	if (turn < FIRST_LOOKS * look_len * cnt)
+	if (turn < first * cnt)
 		return (enum bulk_way)(turn / look_len % cnt);
 	if (s->look_left && s->look_way < cnt) {
 		s->look_left--;
