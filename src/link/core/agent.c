@@ -54,8 +54,10 @@ static const struct duty_plan plan = {
 	.free_passes = 3,
 };
 
-#define HOT_NS        (20 * NS_PER_US) /* goes on polling for so long after work, where there are CPUs to spare */
+/* It goes on polling for so long after work: to arm takes microseconds, and to wake up from a sleep tens of them. */
+#define HOT_NS        (20 * NS_PER_US) /* where there are CPUs to spare, */
 #define HOT_CPUS      4
+#define HOT_FEW_NS    (5 * NS_PER_US) /* and elsewhere: a round trip or two */
 #define GUARD_NS      (20 * NS_PER_US) /* for the application's poll to look at guarded sockets */
 #define WANTED_NS     (100 * NS_PER_US) /* pause between two passes while somebody waits for the lock, ... */
 #define WANTED_CNT    10		/* ... so many times at most */
@@ -143,8 +145,8 @@ static void serve(struct agent *a, uint64_t now)
 	}
 	has_found = events_sum(n) != before;
 	duty_pass(&a->duty, has_found);
-	if (has_found && n->cpu_cnt >= HOT_CPUS)
-		a->hot_until_ns = now + HOT_NS;
+	if (has_found)
+		a->hot_until_ns = now + (n->cpu_cnt >= HOT_CPUS ? HOT_NS : HOT_FEW_NS);
 }
 
 /* Return: whether all ports are armed; @deadline: when somebody wants to run even so. */

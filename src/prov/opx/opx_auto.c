@@ -26,7 +26,8 @@
  * napping: whoever holds the lock when it looks is probably the application at it again; but one that only drives other
  * endpoints holds it most of the time, too: so the lock is waited for unless the last look has found help.
  *
- * working: it polls, at the interval, until a few polls in a row have found nothing.
+ * working: it polls, at the interval, until a few polls in a row have found nothing. It does not sleep in between if
+ * the interval is short, and whoever waits for the lock has that time.
  *
  * dozing: the contexts are armed and the thread sleeps until something arrives, a timer of the reliability is due, or
  * it is kicked. A doze that is longer than NAP_MAX_NS is cut short by the application's next poll (opx_ep_progress()).
@@ -49,6 +50,7 @@ struct opx_auto {
 
 #define NAP_MAX_NS  NS_PER_MS
 #define DOZE_MAX_NS NS_PER_SEC
+#define AWAKE_NS    (5 * NS_PER_US) /* a wait up to this is not slept: an idle core takes longer to wake up */
 #define ROOM_NS     (50 * NS_PER_US) /* something waits for room: look again, whatever comes */
 
 static const struct duty_plan plan = {
@@ -96,8 +98,10 @@ static void pace(struct opx_auto *a)
 {
 	struct pollfd kick;
 
-	while ((a->now_ns = clk_now_ns(NULL)) < a->next_ns && !is_stopped(a))
-		sleep_on(a, &kick, 1, a->next_ns - a->now_ns);
+	while ((a->now_ns = clk_now_ns(NULL)) < a->next_ns && !is_stopped(a)) {
+		if (a->next_ns - a->now_ns > AWAKE_NS)
+			sleep_on(a, &kick, 1, a->next_ns - a->now_ns);
+	}
 }
 
 /* --- under the lock ------------------------------------------------------------------------------ */
@@ -228,8 +232,8 @@ static void *thread_main(void *arg)
 		} else {
 			z.ns = duty_locked(&a->duty, a->now_ns);
 		}
-		/* at least a moment: whoever waits for the lock or the core gets it */
-		sleep_on(a, z.fd, z.cnt, MAX(z.ns, (uint64_t)NS_PER_US));
+		if (z.ns)
+			sleep_on(a, z.fd, z.cnt, MAX(z.ns, (uint64_t)NS_PER_US));
 	}
 	return NULL;
 }
