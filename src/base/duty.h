@@ -14,6 +14,8 @@
  *
  * napping: the application has polled since the last look, or holds the lock. It needs no help. Look again after a nap,
  * each longer than the one before; the longest is how long a peer waits when the application turns to something else.
+ * Nor is it helped while it only waits for a CPU: who works in its place then takes that CPU from it and its like. Such
+ * naps are longer yet, and there is an end to them.
  *
  * working: it has not. Make passes in its place as long as they find something. A few in a row may find nothing and
  * cost nothing; after that, where there is a reason for another pass that does not go away, each is followed by a rest,
@@ -28,6 +30,8 @@
 
 struct duty_plan {
 	uint64_t nap_min_ns, nap_max_ns;
+	uint64_t starved_nap_ns; /* the longest nap while the application waits for a CPU ... */
+	uint64_t starved_max_ns; /* ... which it may have done for so long since its last poll */
 	uint64_t doze_min_ns, doze_max_ns;
 	uint64_t rest_min_ns, rest_max_ns;
 	uint32_t free_passes; /* in a row, without success and without a rest */
@@ -37,6 +41,7 @@ struct duty_plan {
 struct duty {
 	const struct duty_plan *plan;
 	uint64_t nap_ns;   /* the last nap */
+	uint64_t starved_ns; /* the last nap in which the application waited for a CPU; 0 = it has polled since */
 	uint64_t quiet_ns; /* since when the application has not polled */
 	uint32_t seen;     /* its polls up to the last look */
 	uint32_t empty;    /* own passes in a row that found nothing */
@@ -46,6 +51,11 @@ struct duty {
 void duty_init(struct duty *d, const struct duty_plan *plan, uint32_t polls, uint64_t now_ns);
 /** duty_look() - Does the application, which has made @polls by now, need help? Return: 0 yes; ns to nap first. */
 uint64_t duty_look(struct duty *d, uint32_t polls, uint64_t now_ns);
+/**
+ * duty_starved() - After duty_look() has said 0: all the application waits for is a CPU. Return: 0: for so long that it
+ * needs help nevertheless; ns to nap first.
+ */
+uint64_t duty_starved(struct duty *d, uint64_t now_ns);
 /** duty_locked() - Somebody else holds the lock, probably the application. Return: ns to nap first. */
 uint64_t duty_locked(struct duty *d, uint64_t now_ns);
 /** duty_pass() - The thread has made a pass. */

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/starve.h"
 #include "link_fake.h"
 
 /* What the thread says of a sleep when it begins. */
@@ -28,9 +29,22 @@ static int spy_ppoll(struct pollfd *fds, nfds_t cnt, const struct timespec *ts, 
 	return 0;
 }
 
+/* What is said of the poller; 0: what is so. */
+static _Atomic uint32_t starved_left, starved_looks;
+
+static bool spy_starve_look(const struct starve *s)
+{
+	if (!atomic_load(&starved_left))
+		return starve_look(s);
+	atomic_fetch_add(&starved_looks, 1);
+	return atomic_fetch_sub(&starved_left, 1);
+}
+
 #define ppoll spy_ppoll
+#define starve_look spy_starve_look
 #include "../../src/link/core/agent.c"
 #undef ppoll
+#undef starve_look
 
 #define WAIT_NS (5 * NS_PER_SEC) /* far more than anything here takes */
 
@@ -542,6 +556,29 @@ static void agent__takes_over_again(void **state)
 	}
 }
 
+/* Who only waits for a CPU is not helped, so that its peers need not ring; the next one who really is away is. */
+static void agent__naps_while_the_poller_waits_for_a_cpu(void **state)
+{
+	const struct timespec nap = {.tv_nsec = 200000};
+	uint64_t end;
+
+	(void)state;
+	assert_true(await_armed());
+	atomic_store(&starved_looks, 0);
+	lock_acquire(&lock);
+	link_poll(port); /* not armed any more, and the thread naps */
+	atomic_store(&starved_left, 5);
+	lock_release(&lock);
+	assert_int_equal(atomic_load(&node->idle_tid), gettid()); /* who has opened the port */
+	for (end = clk_now_ns(NULL) + WAIT_NS; atomic_load(&starved_left) > 1; nanosleep(&nap, NULL)) {
+		assert_false(atomic_load(&node->armed) & AGENT_SLEEPS);
+		assert_true(clk_now_ns(NULL) < end);
+	}
+	assert_in_range(atomic_load(&starved_looks), 4, 5);
+	assert_true(await_armed());
+	assert_int_equal(atomic_load(&starved_left), 0);
+}
+
 /* There is always more to do for the thread, and the application wants to poll: it gets the lock within few passes. */
 static void agent__lets_the_application_in(void **state)
 {
@@ -703,6 +740,7 @@ int main(void)
 		T_(agent__one_poll_ends_a_doze),
 		T_(agent__stays_out_while_application_polls),
 		T_(agent__takes_over_again),
+		T_(agent__naps_while_the_poller_waits_for_a_cpu),
 		T_(agent__lets_the_application_in),
 		T_(agent__guards_cold_socket),
 		T_(agent__guards_without_the_lock),

@@ -8,6 +8,8 @@
 static const struct duty_plan plan = {
 	.nap_min_ns = 2 * NS_PER_MS,
 	.nap_max_ns = 5 * NS_PER_MS,
+	.starved_nap_ns = 16 * NS_PER_MS,
+	.starved_max_ns = 100 * NS_PER_MS,
 	.doze_min_ns = 16 * NS_PER_MS,
 	.doze_max_ns = NS_PER_SEC,
 	.rest_min_ns = 40 * NS_PER_US,
@@ -44,6 +46,26 @@ static void nap__while_the_lock_is_held(void **state)
 	assert_int_equal(duty_doze(&d, NS_PER_SEC), NS_PER_SEC / 16);
 	duty_locked(&d, NS_PER_SEC);
 	assert_int_equal(duty_doze(&d, NS_PER_SEC), 16 * NS_PER_MS); /* it was not quiet */
+}
+
+/* Longer and longer ones, but not for ever; a poll ends that. */
+static void nap__while_it_waits_for_a_cpu(void **state)
+{
+	struct duty d;
+
+	(void)state;
+	duty_init(&d, &plan, 0, 0);
+	for (uint32_t polls = 1; polls <= 2; polls++) {
+		uint64_t now = polls * NS_PER_SEC;
+
+		assert_true(duty_look(&d, polls, now));
+		assert_int_equal(duty_look(&d, polls, now), 0);
+		assert_int_equal(duty_starved(&d, now), 5 * NS_PER_MS);
+		assert_int_equal(duty_starved(&d, now + 5 * NS_PER_MS), 10 * NS_PER_MS);
+		assert_int_equal(duty_starved(&d, now + 15 * NS_PER_MS), 16 * NS_PER_MS);
+		assert_int_equal(duty_starved(&d, now + 99 * NS_PER_MS), 16 * NS_PER_MS);
+		assert_int_equal(duty_starved(&d, now + 100 * NS_PER_MS), 0);
+	}
 }
 
 static void rest__doubles_after_the_free_ones(void **state)
@@ -138,6 +160,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nap__longer_each_time_and_short_again),
 		cmocka_unit_test(nap__while_the_lock_is_held),
+		cmocka_unit_test(nap__while_it_waits_for_a_cpu),
 		cmocka_unit_test(rest__doubles_after_the_free_ones),
 		cmocka_unit_test(doze__a_share_of_the_quiet_time),
 		cmocka_unit_test(life__polled_quiet_polled),

@@ -18,8 +18,9 @@
  * polls and for how long it sleeps is the duty cycle of base/duty.h, with node->poll_epoch as the
  * application's polls. What it does in the three states of that:
  *
- * napping: the application polls. Meanwhile the thread guards sockets that link_poll() leaves alone
- * because nothing ever came there.
+ * napping: the application polls, or would if it had a CPU: with more processes than CPUs a thread that took over
+ * then would arm, be rung for at each message and keep the CPU from those who poll. Meanwhile the thread guards sockets
+ * that link_poll() leaves alone because nothing ever came there.
  *
  * dozing: nobody polled. All ports are armed (peers ring), node->armed is set, and it sleeps until a
  * ring, a datagram or the next deadline. The application's next poll takes node->armed back by one
@@ -47,6 +48,8 @@
 static const struct duty_plan plan = {
 	.nap_min_ns = 2 * NS_PER_MS,
 	.nap_max_ns = AGENT_NAP_NS,
+	.starved_nap_ns = 16 * NS_PER_MS,
+	.starved_max_ns = NS_PER_SEC,
 	.doze_min_ns = 16 * NS_PER_MS,
 	.doze_max_ns = NS_PER_SEC,
 	.rest_min_ns = 40 * NS_PER_US,
@@ -252,6 +255,17 @@ static bool lets_in(struct agent *a)
 	return false;
 }
 
+/* Before a nap: whom to ask behind it whether all that it waits for is a CPU. */
+static void poller_watch(struct agent *a)
+{
+	struct link_node *n = a->node;
+
+	/* relaxed, all: if the two words are of two threads, or of one that has ended, nobody is watched this time */
+	starve_begin(&a->starve, atomic_load_explicit(&n->idle_tid, memory_order_relaxed));
+	if (!a->starve.tid)
+		atomic_store_explicit(&n->idle_thread, 0, memory_order_relaxed); /* the next yield tells again */
+}
+
 static void *agent_main(void *arg)
 {
 	struct agent *a = arg;
@@ -268,9 +282,14 @@ static void *agent_main(void *arg)
 		epoch = polls_now(n);
 		now = clk_now_ns(&n->clk);
 		nap_ns = duty_look(&a->duty, epoch, now);
+		/* only behind a nap: who is at work already does not ask at each message */
+		if (!nap_ns && a->has_napped && starve_look(&a->starve))
+			nap_ns = duty_starved(&a->duty, now);
 		if (!nap_ns && !lock_tries(n->lock))
 			nap_ns = duty_locked(&a->duty, now);
+		a->has_napped = nap_ns;
 		if (nap_ns) {
+			poller_watch(a);
 			if (wait_on(a, a->guard, nap_ns))
 				guard_check(a);
 			serve_neglected(a);

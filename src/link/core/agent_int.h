@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/duty.h"
+#include "base/starve.h"
 #include "link/core/link_int.h"
 
 struct agent {
@@ -17,6 +18,8 @@ struct agent {
 	_Atomic bool is_stopped;
 	/* the thread's own */
 	struct duty duty;
+	struct starve starve; /* what has become of the poller since the nap began */
+	bool has_napped;
 	uint64_t hot_until_ns;
 	uint64_t neglect_ns; /* last look for neglected ports */
 	bool has_given_way;

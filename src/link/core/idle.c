@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // What a caller does whose poll found nothing: spin while that is cheap, give the CPU away when
 // somebody else needs it.
+#include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include "link/core/link_int.h"
 
@@ -47,11 +49,22 @@ static bool is_late(struct link_node *n, uint64_t ns)
 	return ns > quick + IDLE_YIELD_NS;
 }
 
+void idle_note(struct link_node *n)
+{
+	uintptr_t self = (uintptr_t)pthread_self();
+
+	if (atomic_load_explicit(&n->idle_thread, memory_order_relaxed) == self)
+		return;
+	atomic_store_explicit(&n->idle_thread, self, memory_order_relaxed);
+	atomic_store_explicit(&n->idle_tid, (int32_t)gettid(), memory_order_relaxed);
+}
+
 /* @limit: the present one. */
 static void idle_yield(struct link_node *n, uint32_t limit)
 {
 	uint64_t begin = clk_now_ns(&n->clk);
 
+	idle_note(n);
 	sched_yield();
 	limit = is_late(n, clk_now_ns(&n->clk) - begin) ? IDLE_LIMIT_MIN : MIN(2 * limit, IDLE_LIMIT_MAX);
 	atomic_store_explicit(&n->idle_limit, limit, memory_order_relaxed);

@@ -74,6 +74,9 @@ struct link_node {
 	/* adaptive waiting (idle.c); touched by pollers only, races are harmless */
 	_Atomic uint32_t idle_polls, idle_limit;
 	_Atomic uint64_t idle_quick_ns; /* what the quickest yield took; 0 = none yet */
+	/* who has opened a port or yielded last, as pthread_self() and as gettid(); the agent reads it (idle_note()) */
+	_Atomic uintptr_t idle_thread;
+	_Atomic int32_t idle_tid;
 };
 
 /** link_secret() - Bytes that nobody can guess; in a world of its own those of its seed, so that runs repeat. */
@@ -318,6 +321,8 @@ void host_addrs_close(struct host_addrs *h); /* NULL is fine */
 /** fork_mark_open() - For node->fork_mark. */
 uint8_t *fork_mark_open(void);
 void fork_mark_close(uint8_t *mark); /* NULL is fine */
+/** idle_note() - The caller polls for @n, or will. */
+void idle_note(struct link_node *n);
 /** idle_crowd() - More local pollers than CPUs are known: yield early from now on. */
 void idle_crowd(struct link_node *n);
 

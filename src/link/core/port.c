@@ -401,6 +401,7 @@ int link_port_open(const struct link_port_attr *attr, struct link_port **out)
 		port_open_shm(p);
 	p->next = n->ports;
 	n->ports = p;
+	idle_note(n);
 	n->agent_start(n);
 	port_watch(p);
 	if (!p->in_guard && !(p->net_off && n->lossless))
