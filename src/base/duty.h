@@ -14,8 +14,8 @@
  *
  * napping: the application has polled since the last look, or holds the lock. It needs no help. Look again after a nap,
  * each longer than the one before; the longest is how long a peer waits when the application turns to something else.
- * Nor is it helped while it only waits for a CPU: who works in its place then takes that CPU from it and its like. Such
- * naps are longer yet, and there is an end to them.
+ * Nor is it taken over from while it only waits for a CPU: who works in its place then takes that CPU from it and its
+ * like. Such naps are longer yet, and there is an end to them.
  *
  * working: it has not. Make passes in its place as long as they find something. A few in a row may find nothing and
  * cost nothing; after that, where there is a reason for another pass that does not go away, each is followed by a rest,
@@ -31,7 +31,7 @@
 struct duty_plan {
 	uint64_t nap_min_ns, nap_max_ns;
 	uint64_t starved_nap_ns; /* the longest nap while the application waits for a CPU ... */
-	uint64_t starved_max_ns; /* ... which it may have done for so long since its last poll */
+	uint64_t starved_max_ns; /* ... which it may have done for so long since it last polled or held the lock */
 	uint64_t doze_min_ns, doze_max_ns;
 	uint64_t rest_min_ns, rest_max_ns;
 	uint32_t free_passes; /* in a row, without success and without a rest */

@@ -6,16 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
-bool proc_look(int32_t pid, struct proc_stat *out)
+static bool look(const char *path, struct proc_stat *out)
 {
 	unsigned long long user, sys, start, stack;
-	char path[40], line[1024] = "", state;
+	char line[1024] = "", state;
 	const char *rest = NULL;
 	long threads;
 	FILE *f;
 
 	*out = (struct proc_stat){0};
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	f = fopen(path, "re");
 	if (!f)
 		return errno != ENOENT && errno != ESRCH;
@@ -35,4 +34,20 @@ bool proc_look(int32_t pid, struct proc_stat *out)
 	out->cpu_ticks = user + sys;
 	out->stack = stack;
 	return true;
+}
+
+bool proc_look(int32_t pid, struct proc_stat *out)
+{
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	return look(path, out);
+}
+
+bool proc_look_thread(int32_t tid, struct proc_stat *out)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	return look(path, out);
 }

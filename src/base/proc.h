@@ -19,5 +19,7 @@ struct proc_stat {
  * true, and nothing told.
  */
 bool proc_look(int32_t pid, struct proc_stat *out);
+/** proc_look_thread() - The same for thread @tid of this process. */
+bool proc_look_thread(int32_t tid, struct proc_stat *out);
 
 #endif

@@ -35,5 +35,5 @@ bool starve_look(const struct starve *s)
 
 	if (!s->tid || ns < LEAST_NS || !cpu_time(s->tid, &used) || used - s->cpu_ns >= ns / USED_SHARE)
 		return false;
-	return proc_look(s->tid, &st) && st.state == 'R';
+	return proc_look_thread(s->tid, &st) && st.state == 'R';
 }

@@ -20,7 +20,7 @@
  *
  * napping: the application polls, or would if it had a CPU: with more processes than CPUs a thread that took over
  * then would arm, be rung for at each message and keep the CPU from those who poll. Meanwhile the thread guards sockets
- * that link_poll() leaves alone because nothing ever came there.
+ * that link_poll() leaves alone because nothing ever came there, and makes one pass behind a nap in which nobody polled.
  *
  * dozing: nobody polled. All ports are armed (peers ring), node->armed is set, and it sleeps until a
  * ring, a datagram or the next deadline. The application's next poll takes node->armed back by one
@@ -149,7 +149,7 @@ static void serve(struct agent *a, uint64_t now)
 	has_found = events_sum(n) != before;
 	duty_pass(&a->duty, has_found);
 	if (has_found)
-		a->hot_until_ns = now + (n->cpu_cnt >= HOT_CPUS ? HOT_NS : HOT_FEW_NS);
+		a->hot_until_ns = clk_now_ns(&n->clk) + (n->cpu_cnt >= HOT_CPUS ? HOT_NS : HOT_FEW_NS);
 }
 
 /* Return: whether all ports are armed; @deadline: when somebody wants to run even so. */
@@ -256,14 +256,33 @@ static bool lets_in(struct agent *a)
 }
 
 /* Before a nap: whom to ask behind it whether all that it waits for is a CPU. */
-static void poller_watch(struct agent *a)
+static void poller_watch(struct agent *a, uint32_t epoch)
 {
 	struct link_node *n = a->node;
 
-	/* relaxed, all: if the two words are of two threads, or of one that has ended, nobody is watched this time */
-	starve_begin(&a->starve, atomic_load_explicit(&n->idle_tid, memory_order_relaxed));
-	if (!a->starve.tid)
-		atomic_store_explicit(&n->idle_thread, 0, memory_order_relaxed); /* the next yield tells again */
+	/*
+	 * Whose last poll has found something is probably at that now. Only at the first nap behind a poll, since what
+	 * this thread finds in its own passes counts there, too. Relaxed, both: hints.
+	 */
+	if (!a->has_napped || epoch != a->watched_epoch)
+		a->is_waiting = atomic_load_explicit(&n->idle_polls, memory_order_relaxed);
+	a->watched_epoch = epoch;
+	starve_begin(&a->starve, a->is_waiting ? atomic_load_explicit(&n->idle_tid, memory_order_relaxed) : 0);
+}
+
+/* A nap beside an application that polls, or waits for a CPU to poll on. */
+static void nap(struct agent *a, uint32_t epoch, uint64_t ns)
+{
+	bool is_cut;
+
+	poller_watch(a, epoch);
+	is_cut = wait_on(a, a->guard, ns);
+	if (is_cut)
+		guard_check(a);
+	a->has_napped = !is_cut; /* who was called looks by itself */
+	serve_neglected(a);
+	shm_limit_look();
+	a->has_given_way = false;
 }
 
 static void *agent_main(void *arg)
@@ -287,17 +306,12 @@ static void *agent_main(void *arg)
 			nap_ns = duty_starved(&a->duty, now);
 		if (!nap_ns && !lock_tries(n->lock))
 			nap_ns = duty_locked(&a->duty, now);
-		a->has_napped = nap_ns;
 		if (nap_ns) {
-			poller_watch(a);
-			if (wait_on(a, a->guard, nap_ns))
-				guard_check(a);
-			serve_neglected(a);
-			shm_limit_look();
-			a->has_given_way = false;
+			nap(a, epoch, nap_ns);
 			woken = true; /* the first pass afterwards looks at everything */
 			continue;
 		}
+		a->has_napped = false;
 		sleep_ns = work(a, woken);
 		lock_release(n->lock);
 		if (lets_in(a)) {

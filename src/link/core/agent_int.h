@@ -19,7 +19,8 @@ struct agent {
 	/* the thread's own */
 	struct duty duty;
 	struct starve starve; /* what has become of the poller since the nap began */
-	bool has_napped;
+	uint32_t watched_epoch; /* its polls then */
+	bool is_waiting, has_napped; /* the last of them had found nothing; the nap has lasted to its end */
 	uint64_t hot_until_ns;
 	uint64_t neglect_ns; /* last look for neglected ports */
 	bool has_given_way;

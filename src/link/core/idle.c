@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // What a caller does whose poll found nothing: spin while that is cheap, give the CPU away when
 // somebody else needs it.
-#include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -51,12 +50,10 @@ static bool is_late(struct link_node *n, uint64_t ns)
 
 void idle_note(struct link_node *n)
 {
-	uintptr_t self = (uintptr_t)pthread_self();
+	int32_t tid = (int32_t)gettid();
 
-	if (atomic_load_explicit(&n->idle_thread, memory_order_relaxed) == self)
-		return;
-	atomic_store_explicit(&n->idle_thread, self, memory_order_relaxed);
-	atomic_store_explicit(&n->idle_tid, (int32_t)gettid(), memory_order_relaxed);
+	if (atomic_load_explicit(&n->idle_tid, memory_order_relaxed) != tid)
+		atomic_store_explicit(&n->idle_tid, tid, memory_order_relaxed);
 }
 
 /* @limit: the present one. */

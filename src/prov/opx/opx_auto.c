@@ -27,7 +27,7 @@
  * endpoints holds it most of the time, too: so the lock is waited for unless the last look has found help.
  *
  * working: it polls, at the interval, until a few polls in a row have found nothing. It does not sleep in between if
- * the interval is short, and whoever waits for the lock has that time.
+ * the interval is short, unless somebody waits for the lock.
  *
  * dozing: the contexts are armed and the thread sleeps until something arrives, a timer of the reliability is due, or
  * it is kicked. A doze that is longer than NAP_MAX_NS is cut short by the application's next poll (opx_ep_progress()).
@@ -101,6 +101,8 @@ static void pace(struct opx_auto *a)
 	while ((a->now_ns = clk_now_ns(NULL)) < a->next_ns && !is_stopped(a)) {
 		if (a->next_ns - a->now_ns > AWAKE_NS)
 			sleep_on(a, &kick, 1, a->next_ns - a->now_ns);
+		else
+			sched_yield();
 	}
 }
 
@@ -232,7 +234,7 @@ static void *thread_main(void *arg)
 		} else {
 			z.ns = duty_locked(&a->duty, a->now_ns);
 		}
-		if (z.ns)
+		if (z.ns || lock_is_wanted(lock))
 			sleep_on(a, z.fd, z.cnt, MAX(z.ns, (uint64_t)NS_PER_US));
 	}
 	return NULL;
