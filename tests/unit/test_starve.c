@@ -163,7 +163,7 @@ static void starve__counts_one_thread(void **state)
 	assert_in_range(cpu, before, after);
 }
 
-/* Who computes does not wait. On a machine so busy that it does, for an eighth of any millisecond, this says nothing. */
+/* Who computes does not wait. A machine so busy that it has less than an eighth of any millisecond says nothing. */
 static void starve__who_computes(void **state)
 {
 	uint64_t end = clk_now_ns(NULL) + 10 * NS_PER_SEC, begin, cpu;

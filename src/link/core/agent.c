@@ -20,7 +20,7 @@
  *
  * napping: the application polls, or would if it had a CPU: with more processes than CPUs a thread that took over
  * then would arm, be rung for at each message and keep the CPU from those who poll. Meanwhile the thread guards sockets
- * that link_poll() leaves alone because nothing ever came there, and makes one pass behind a nap in which nobody polled.
+ * that link_poll() leaves alone because nothing ever came there, and makes one pass behind a nap without a poll.
  *
  * dozing: nobody polled. All ports are armed (peers ring), node->armed is set, and it sleeps until a
  * ring, a datagram or the next deadline. The application's next poll takes node->armed back by one

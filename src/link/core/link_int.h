@@ -74,7 +74,7 @@ struct link_node {
 	/* adaptive waiting (idle.c); touched by pollers only, races are harmless */
 	_Atomic uint32_t idle_polls, idle_limit;
 	_Atomic uint64_t idle_quick_ns; /* what the quickest yield took; 0 = none yet */
-	_Atomic int32_t idle_tid; /* the thread that has opened a port or yielded last; the agent reads it (idle_note()) */
+	_Atomic int32_t idle_tid; /* the thread that has opened a port or yielded last (idle_note()); for the agent */
 };
 
 /** link_secret() - Bytes that nobody can guess; in a world of its own those of its seed, so that runs repeat. */
