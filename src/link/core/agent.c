@@ -129,7 +129,7 @@ static uint32_t events_sum(const struct link_node *n)
 }
 
 /* One poll of everything in the application's place. */
-static void serve(struct agent *a, uint64_t now)
+static void serve(struct agent *a)
 {
 	struct link_node *n = a->node;
 	uint32_t before = events_sum(n);
@@ -189,7 +189,7 @@ static uint64_t work(struct agent *a, bool woken)
 	bool is_quiet;
 
 	if (now < a->hot_until_ns) {
-		serve(a, now);
+		serve(a);
 		duty_pass(&a->duty, true); /* such passes are free, whatever they find */
 		return 0;
 	}
@@ -197,7 +197,7 @@ static uint64_t work(struct agent *a, bool woken)
 		return 0;
 	is_quiet = !woken && arm_all(n, &deadline);
 	if (!is_quiet || deadline <= now) {
-		serve(a, now);
+		serve(a);
 		return 0;
 	}
 	/* relaxed: this bit is written and read under the lock */
@@ -223,7 +223,7 @@ static void serve_neglected(struct agent *a)
 		p->polls_seen = p->polls;
 	}
 	if (is_neglected) {
-		serve(a, now);
+		serve(a);
 		for (struct link_port *p = n->ports; p; p = p->next)
 			p->polls_seen = p->polls;
 	}
@@ -255,8 +255,8 @@ static bool lets_in(struct agent *a)
 	return false;
 }
 
-/* Before a nap: whom to ask behind it whether all that it waits for is a CPU. */
-static void poller_watch(struct agent *a, uint32_t epoch)
+/* Before a nap: whom to ask behind it whether all that it waits for is a CPU. @has_polled: since the last look. */
+static void poller_watch(struct agent *a, bool has_polled)
 {
 	struct link_node *n = a->node;
 
@@ -264,18 +264,17 @@ static void poller_watch(struct agent *a, uint32_t epoch)
 	 * Whose last poll has found something is probably at that now. Only at the first nap behind a poll, since what
 	 * this thread finds in its own passes counts there, too. Relaxed, both: hints.
 	 */
-	if (!a->has_napped || epoch != a->watched_epoch)
+	if (!a->has_napped || has_polled)
 		a->is_waiting = atomic_load_explicit(&n->idle_polls, memory_order_relaxed);
-	a->watched_epoch = epoch;
 	starve_begin(&a->starve, a->is_waiting ? atomic_load_explicit(&n->idle_tid, memory_order_relaxed) : 0);
 }
 
 /* A nap beside an application that polls, or waits for a CPU to poll on. */
-static void nap(struct agent *a, uint32_t epoch, uint64_t ns)
+static void nap(struct agent *a, bool has_polled, uint64_t ns)
 {
 	bool is_cut;
 
-	poller_watch(a, epoch);
+	poller_watch(a, has_polled);
 	is_cut = wait_on(a, a->guard, ns);
 	if (is_cut)
 		guard_check(a);
@@ -291,7 +290,7 @@ static void *agent_main(void *arg)
 	struct link_node *n = a->node;
 	uint64_t sleep_ns, nap_ns, now;
 	uint32_t epoch = polls_now(n);
-	bool woken = true;
+	bool woken = true, has_polled;
 
 	duty_init(&a->duty, &plan, epoch, clk_now_ns(&n->clk));
 	/* acquire; pairs with the release in agent_stop() */
@@ -301,13 +300,14 @@ static void *agent_main(void *arg)
 		epoch = polls_now(n);
 		now = clk_now_ns(&n->clk);
 		nap_ns = duty_look(&a->duty, epoch, now);
+		has_polled = nap_ns;
 		/* only behind a nap: who is at work already does not ask at each message */
 		if (!nap_ns && a->has_napped && starve_look(&a->starve))
 			nap_ns = duty_starved(&a->duty, now);
 		if (!nap_ns && !lock_tries(n->lock))
 			nap_ns = duty_locked(&a->duty, now);
 		if (nap_ns) {
-			nap(a, epoch, nap_ns);
+			nap(a, has_polled, nap_ns);
 			woken = true; /* the first pass afterwards looks at everything */
 			continue;
 		}

@@ -19,8 +19,7 @@ struct agent {
 	/* the thread's own */
 	struct duty duty;
 	struct starve starve; /* what has become of the poller since the nap began */
-	uint32_t watched_epoch; /* its polls then */
-	bool is_waiting, has_napped; /* the last of them had found nothing; the nap has lasted to its end */
+	bool is_waiting, has_napped; /* its last poll had found nothing; the nap has lasted to its end */
 	uint64_t hot_until_ns;
 	uint64_t neglect_ns; /* last look for neglected ports */
 	bool has_given_way;
