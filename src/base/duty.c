@@ -18,13 +18,16 @@ uint64_t duty_look(struct duty *d, uint32_t polls, uint64_t now_ns)
 	d->seen = polls;
 	d->quiet_ns = now_ns;
 	d->empty = 0;
-	d->starved_ns = 0;
 	d->nap_ns = MIN(d->nap_ns * 2, d->plan->nap_max_ns);
 	return d->nap_ns;
 }
 
-uint64_t duty_starved(struct duty *d, uint64_t now_ns)
+uint64_t duty_starved(struct duty *d, uint64_t nap_ns, bool is_starved, uint64_t now_ns)
 {
+	if (!is_starved) {
+		d->starved_ns = 0;
+		return nap_ns;
+	}
 	if (now_ns - MIN(now_ns, d->quiet_ns) >= d->plan->starved_max_ns)
 		return 0;
 	d->starved_ns = MIN(MAX(d->starved_ns * 2, d->plan->nap_max_ns), d->plan->starved_nap_ns);

@@ -1,142 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Unit tests of link/core/agent.c: the adapter thread over a real socket, with the stand-ins of
 // link_fake.h above and below.
-#include "unit.h"
-
-#include <arpa/inet.h>
-#include <poll.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include "base/starve.h"
-#include "link_fake.h"
-
-/* What the thread says of a sleep when it begins. */
-static struct {
-	bool is_on;
-	uint64_t sleep_ns, at_ns;
-	struct link_node **node;
-} spy;
-
-static int spy_ppoll(struct pollfd *fds, nfds_t cnt, const struct timespec *ts, const sigset_t *mask)
-{
-	if (!spy.is_on)
-		return ppoll(fds, cnt, ts, mask);
-	spy.sleep_ns = (uint64_t)ts->tv_sec * NS_PER_SEC + (uint64_t)ts->tv_nsec;
-	spy.at_ns = atomic_load(&(*spy.node)->agent_at_ns);
-	return 0;
-}
-
-/* What is said of the poller; 0: what is so. */
-static _Atomic uint32_t starved_left, starved_looks;
-
-static bool spy_starve_look(const struct starve *s)
-{
-	uint32_t left = atomic_load(&starved_left);
-
-	if (!left || !s->tid)
-		return !left && starve_look(s);
-	atomic_fetch_add(&starved_looks, 1);
-	return atomic_compare_exchange_strong(&starved_left, &left, left - 1);
-}
-
-#define ppoll spy_ppoll
-#define starve_look spy_starve_look
-#include "../../src/link/core/agent.c"
-#undef ppoll
-#undef starve_look
-
-#define WAIT_NS (5 * NS_PER_SEC) /* far more than anything here takes */
-
-static struct lock lock;
-static struct link_room room;
-static struct link_node *node;
-static struct link_port *port;
-static uint32_t frames, services; /* under the lock */
-static uint64_t owner_deadline;
-static _Atomic uint32_t flood_left, passes; /* passes that find something, whatever came; and those that were */
-static int sock;
-
-static int on_frame(void *ctx, struct link_peer *peer, const uint8_t *frame, uint32_t len)
-{
-	(void)ctx, (void)peer, (void)frame, (void)len;
-	frames++;
-	return 0;
-}
-
-static void on_done(void *ctx, void *cookie, int status)
-{
-	(void)ctx, (void)cookie, (void)status;
-}
-
-static const struct link_ops ops = {on_frame, on_done, on_done};
-
-static void service(void *ctx)
-{
-	(void)ctx;
-	services++;
-	lock_assert_held(&lock);
-	for (struct link_port *p = node->ports; p; p = p->next)
-		link_poll(p);
-	if (atomic_load(&flood_left)) {
-		uint64_t end = clk_now_ns(NULL) + 5 * NS_PER_MS;
-
-		atomic_fetch_sub(&flood_left, 1);
-		atomic_fetch_add(&passes, 1);
-		port->events++;
-		while (clk_now_ns(NULL) < end)
-			;
-		return;
-	}
-	if (owner_deadline <= clk_now_ns(NULL))
-		owner_deadline = CLK_NEVER;
-}
-
-static uint64_t next_deadline(void *ctx)
-{
-	(void)ctx;
-	return owner_deadline;
-}
-
-static int setup(void **state)
-{
-	struct link_node_attr na = {
-		.lock = &lock, .room = &room, .service = service, .next_deadline = next_deadline};
-	struct link_port_attr pa = {.ip = {[10] = 0xff, 0xff, 127, 0, 0, 1},
-				    .nonce = 5,
-				    .cls = LINK_RELIABLE,
-				    .ops = &ops};
-	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-
-	(void)state;
-	memset(&fake, 0, sizeof(fake));
-	fake.attach_rc = -ENOENT;
-	fake.rel_deadline = owner_deadline = CLK_NEVER;
-	frames = services = 0;
-	assert_int_equal(link_room_parse("linger=10ms", &room, NULL, 0), 0);
-	assert_int_equal(link_node_open(&na, &node), 0);
-	pa.node = node;
-	lock_acquire(&lock);
-	assert_int_equal(link_port_open(&pa, &port), 0);
-	to.sin_port = htons(link_port_addr(port)->port);
-	lock_release(&lock);
-	sock = socket(AF_INET, SOCK_DGRAM, 0);
-	assert_int_equal(connect(sock, (struct sockaddr *)&to, sizeof(to)), 0);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	close(sock);
-	lock_acquire(&lock);
-	link_port_close(port);
-	lock_release(&lock);
-	link_node_close(node);
-	return 0;
-}
+#include "agent_rig.h"
 
 static uint32_t read_locked(const uint32_t *v)
 {
@@ -174,34 +39,6 @@ static void await_deadline_kept(void)
 		at = owner_deadline;
 		lock_release(&lock);
 	}
-}
-
-/*
- * Return: how often this thread was kept off its CPU, or from the lock, so long that the agent may think that nobody
- *         polls.
- */
-static uint32_t poll_for(uint64_t ns)
-{
-	uint64_t now = clk_now_ns(NULL), end = now + ns, last = now;
-	uint32_t gaps = 0;
-
-	for (; now < end; last = now, now = clk_now_ns(NULL)) {
-		gaps += (uint32_t)((now - last) / NS_PER_MS);
-		lock_acquire(&lock);
-		link_poll(port);
-		lock_release(&lock);
-		link_idle(node);
-	}
-	return gaps;
-}
-
-static bool await_armed(void)
-{
-	uint64_t end = clk_now_ns(NULL) + WAIT_NS;
-
-	while (!(atomic_load(&node->armed) & AGENT_SLEEPS) && clk_now_ns(NULL) < end)
-		sched_yield();
-	return atomic_load(&node->armed) & AGENT_SLEEPS;
 }
 
 #define SOON_TRIES 50
@@ -565,57 +402,6 @@ static void agent__takes_over_again(void **state)
 	}
 }
 
-/* Not armed any more, the thread naps. It may be awake still and see the poll at once, so that comes last. */
-static void poll_once_more(uint32_t idle_polls, uint32_t left)
-{
-	lock_acquire(&lock);
-	atomic_store(&starved_looks, 0);
-	atomic_store(&node->idle_polls, idle_polls);
-	atomic_store(&starved_left, left);
-	link_poll(port);
-	lock_release(&lock);
-}
-
-/* Return: false: the thread itself got no CPU for so long that it takes the application for one that has none. */
-static bool naps_while_starved(void)
-{
-	uint64_t begin = clk_now_ns(NULL);
-
-	poll_once_more(1, 5);
-	for (; atomic_load(&starved_left) > 1; usleep(200)) {
-		bool is_armed = atomic_load(&node->armed) & AGENT_SLEEPS;
-
-		if (clk_now_ns(NULL) - begin > plan.starved_max_ns / 2)
-			return false;
-		assert_false(is_armed);
-	}
-	return true;
-}
-
-/* Who only waits for a CPU is not helped, so that its peers need not ring; who does not wait is. */
-static void agent__naps_while_the_poller_waits_for_a_cpu(void **state)
-{
-	int tries = 5;
-
-	(void)state;
-	assert_int_equal(atomic_load(&node->idle_tid), gettid()); /* who has opened the port */
-	do
-		assert_true(tries-- && await_armed());
-	while (!naps_while_starved());
-	assert_in_range(atomic_load(&starved_looks), 4, 5);
-	assert_true(await_armed());
-}
-
-/* Who has found something is at that now, whether it has a CPU or not. */
-static void agent__helps_whose_last_poll_found_something(void **state)
-{
-	(void)state;
-	assert_true(await_armed());
-	poll_once_more(0, 1000000);
-	assert_true(await_armed());
-	atomic_store(&starved_left, 0);
-}
-
 /* There is always more to do for the thread, and the application wants to poll: it gets the lock within few passes. */
 static void agent__lets_the_application_in(void **state)
 {
@@ -766,8 +552,6 @@ static void agent__blocks_signals_and_has_a_name(void **state)
 	assert_false(sigismember(&mask, SIGUSR1));
 }
 
-#define T_(fn_) cmocka_unit_test_setup_teardown(fn_, setup, teardown)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -777,8 +561,6 @@ int main(void)
 		T_(agent__one_poll_ends_a_doze),
 		T_(agent__stays_out_while_application_polls),
 		T_(agent__takes_over_again),
-		T_(agent__naps_while_the_poller_waits_for_a_cpu),
-		T_(agent__helps_whose_last_poll_found_something),
 		T_(agent__lets_the_application_in),
 		T_(agent__guards_cold_socket),
 		T_(agent__guards_without_the_lock),

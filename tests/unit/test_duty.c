@@ -60,12 +60,32 @@ static void nap__while_it_waits_for_a_cpu(void **state)
 
 		assert_true(duty_look(&d, polls, now));
 		assert_int_equal(duty_look(&d, polls, now), 0);
-		assert_int_equal(duty_starved(&d, now), 5 * NS_PER_MS);
-		assert_int_equal(duty_starved(&d, now + 5 * NS_PER_MS), 10 * NS_PER_MS);
-		assert_int_equal(duty_starved(&d, now + 15 * NS_PER_MS), 16 * NS_PER_MS);
-		assert_int_equal(duty_starved(&d, now + 99 * NS_PER_MS), 16 * NS_PER_MS);
-		assert_int_equal(duty_starved(&d, now + 100 * NS_PER_MS), 0);
+		assert_int_equal(duty_starved(&d, 0, true, now), 5 * NS_PER_MS);
+		assert_int_equal(duty_starved(&d, 0, true, now + 5 * NS_PER_MS), 10 * NS_PER_MS);
+		assert_int_equal(duty_starved(&d, 0, true, now + 15 * NS_PER_MS), 16 * NS_PER_MS);
+		assert_int_equal(duty_starved(&d, 0, true, now + 99 * NS_PER_MS), 16 * NS_PER_MS);
+		assert_int_equal(duty_starved(&d, 0, true, now + 100 * NS_PER_MS), 0);
+		assert_int_equal(duty_starved(&d, 0, false, now + 100 * NS_PER_MS), 0);
 	}
+}
+
+/* Who does poll, but seldom, has no end to that; the first nap in which it has a CPU ends it. */
+static void nap__while_its_polls_wait_for_a_cpu(void **state)
+{
+	static const uint64_t want_ms[] = {5, 10, 16, 16};
+	struct duty d;
+
+	(void)state;
+	duty_init(&d, &plan, 0, 0);
+	for (uint32_t i = 0; i < ARRAY_SIZE(want_ms); i++) {
+		uint64_t now = (i + 1) * NS_PER_SEC, nap_ns = duty_look(&d, i + 1, now);
+
+		assert_int_equal(duty_starved(&d, nap_ns, true, now), want_ms[i] * NS_PER_MS);
+	}
+	assert_int_equal(duty_starved(&d, duty_look(&d, 9, 0), false, 0), 5 * NS_PER_MS);
+	assert_int_equal(duty_starved(&d, duty_look(&d, 10, 0), true, 0), 5 * NS_PER_MS);
+	assert_int_equal(duty_starved(&d, duty_look(&d, 11, 0), true, 0), 10 * NS_PER_MS);
+	assert_int_equal(duty_starved(&d, duty_look(&d, 11, 0), true, 0), 16 * NS_PER_MS); /* polled or not */
 }
 
 static void rest__doubles_after_the_free_ones(void **state)
@@ -161,6 +181,7 @@ int main(void)
 		cmocka_unit_test(nap__longer_each_time_and_short_again),
 		cmocka_unit_test(nap__while_the_lock_is_held),
 		cmocka_unit_test(nap__while_it_waits_for_a_cpu),
+		cmocka_unit_test(nap__while_its_polls_wait_for_a_cpu),
 		cmocka_unit_test(rest__doubles_after_the_free_ones),
 		cmocka_unit_test(doze__a_share_of_the_quiet_time),
 		cmocka_unit_test(life__polled_quiet_polled),

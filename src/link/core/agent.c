@@ -48,7 +48,7 @@
 static const struct duty_plan plan = {
 	.nap_min_ns = 2 * NS_PER_MS,
 	.nap_max_ns = AGENT_NAP_NS,
-	.starved_nap_ns = 16 * NS_PER_MS,
+	.starved_nap_ns = 64 * NS_PER_MS,
 	.starved_max_ns = NS_PER_SEC,
 	.doze_min_ns = 16 * NS_PER_MS,
 	.doze_max_ns = NS_PER_SEC,
@@ -266,7 +266,7 @@ static void poller_watch(struct agent *a, bool has_polled)
 	 */
 	if (!a->has_napped || has_polled)
 		a->is_waiting = atomic_load_explicit(&n->idle_polls, memory_order_relaxed);
-	starve_begin(&a->starve, a->is_waiting ? atomic_load_explicit(&n->idle_tid, memory_order_relaxed) : 0);
+	starve_begin(&a->starve, atomic_load_explicit(&n->idle_tid, memory_order_relaxed));
 }
 
 /* A nap beside an application that polls, or waits for a CPU to poll on. */
@@ -290,7 +290,7 @@ static void *agent_main(void *arg)
 	struct link_node *n = a->node;
 	uint64_t sleep_ns, nap_ns, now;
 	uint32_t epoch = polls_now(n);
-	bool woken = true, has_polled;
+	bool woken = true, has_polled, is_starved;
 
 	duty_init(&a->duty, &plan, epoch, clk_now_ns(&n->clk));
 	/* acquire; pairs with the release in agent_stop() */
@@ -302,8 +302,8 @@ static void *agent_main(void *arg)
 		nap_ns = duty_look(&a->duty, epoch, now);
 		has_polled = nap_ns;
 		/* only behind a nap: who is at work already does not ask at each message */
-		if (!nap_ns && a->has_napped && starve_look(&a->starve))
-			nap_ns = duty_starved(&a->duty, now);
+		is_starved = a->has_napped && (has_polled || a->is_waiting) && starve_look(&a->starve);
+		nap_ns = duty_starved(&a->duty, nap_ns, is_starved, now);
 		if (!nap_ns && !lock_tries(n->lock))
 			nap_ns = duty_locked(&a->duty, now);
 		if (nap_ns) {
