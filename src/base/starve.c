@@ -8,7 +8,6 @@
 #include "base/proc.h"
 
 #define USED_SHARE 8u	     /* who has used less than such a share of the time has not computed */
-#define LEAST_NS   NS_PER_MS /* less time than that says nothing */
 
 /* Of any thread by its id, as the kernel counts clocks: glibc knows only the name of a thread that still exists. */
 static bool cpu_time(pid_t tid, uint64_t *ns)
@@ -22,8 +21,9 @@ static bool cpu_time(pid_t tid, uint64_t *ns)
 	return true;
 }
 
-void starve_begin(struct starve *s, pid_t tid)
+void starve_begin(struct starve *s, pid_t tid, uint64_t least_ns)
 {
+	s->least_ns = least_ns;
 	s->at_ns = clk_now_ns(NULL);
 	s->tid = tid > 0 && cpu_time(tid, &s->cpu_ns) ? tid : 0;
 }
@@ -33,7 +33,7 @@ bool starve_look(const struct starve *s)
 	struct proc_stat st;
 	uint64_t used, ns = clk_now_ns(NULL) - s->at_ns;
 
-	if (!s->tid || ns < LEAST_NS || !cpu_time(s->tid, &used) || used - s->cpu_ns >= ns / USED_SHARE)
+	if (!s->tid || ns < s->least_ns || !cpu_time(s->tid, &used) || used - s->cpu_ns >= ns / USED_SHARE)
 		return false;
 	return proc_look_thread(s->tid, &st) && st.state == 'R';
 }

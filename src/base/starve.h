@@ -14,12 +14,13 @@
 struct starve {
 	pid_t tid;	 /* 0: nobody is looked at */
 	uint64_t at_ns;	 /* when it began */
+	uint64_t least_ns; /* less time than that says nothing */
 	uint64_t cpu_ns; /* what @tid had used then */
 };
 
-/** starve_begin() - Looks at thread @tid from now on; 0: at nobody. */
-void starve_begin(struct starve *s, pid_t tid);
-/** starve_look() - Has it waited for a CPU since? Return: false, too, within the first 1 ms or if nothing tells. */
+/** starve_begin() - Looks at thread @tid from now on, for @least_ns at least; 0: at nobody. */
+void starve_begin(struct starve *s, pid_t tid, uint64_t least_ns);
+/** starve_look() - Has it waited for a CPU since? Return: false, too, before that time is over, or if nothing tells. */
 bool starve_look(const struct starve *s);
 
 #endif

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Where the time of a row of the bench goes: flame.py BUILD PROVIDER local|net TEST SIZE [OUT.svg]
+The same of the rounds of a job: flame.py BUILD PROVIDER job ROUNDS PROCESSES [OUT.svg]
 
-Runs one row of bench_ofi under `perf record` (the clock of the processor, both ends), keeps what lies below the
-benchmark's own function, prints the functions that had the most samples, and draws a flame graph: a box for each
-function, as wide as its share of the samples, on top of who called it. Needs perf; the library of a newer libfabric by
-LD_LIBRARY_PATH. Waiting is polling here, so in rows of one way most of it is polls that find nothing.
+Runs one row of bench_ofi, or a job of scale with the adapters' threads, under `perf record` (the clock of the
+processor, both ends), keeps what lies below the benchmark's own function, prints the functions that had the most
+samples, and draws a flame graph: a box for each function, as wide as its share of the samples, on top of who called it.
+Needs perf; the library of a newer libfabric by LD_LIBRARY_PATH. Waiting is polling here, so in rows of one way most of
+it is polls that find nothing.
 """
 import html
 import os
@@ -19,16 +21,20 @@ HZ = 2999
 DEPTH = 16
 WIDTH, ROW = 1000, 17  # pixels
 LEAST = 0.004  # of all samples; narrower boxes are not drawn
-BEGIN = "pair_start"  # of bench_ofi: what is below it is the row, but for what its two ends open and close
+JOB_HZ = 499
+BEGIN = ("pair_start",)  # of bench_ofi: what is below it is the row, but for what its two ends open and close
+JOB_BEGIN = ("part_run", "agent_main")  # of scale, and of an adapter's thread
 SETUP = re.compile(r"open|close|getinfo|info_get|probe|exit|fork|fi_fabric|fi_domain|_init|insert|enable")
 COLOURS = {"ours": "#e8a33d", "kernel": "#c0583a", "libc": "#8aa8c8", "bench": "#b8b8b8"}
 
 
 def command(build, prov, suite, test, size):
-    ofi = os.path.join(build, "tests/perf/bench_ofi")
+    ofi = os.path.join(os.path.abspath(build), "tests/perf/bench_ofi")
     places = subprocess.run([ofi, "-t", "place"], capture_output=True, text=True, check=True).stdout.split("\n")
     cpus = next((p.split()[0] for kind in ("near", "far", "smt") for p in places if p.endswith(kind)), "0,1")
     env = ["FI_PROVIDER_PATH=" + os.path.join(os.path.abspath(build), "src/prov", prov)]
+    if suite == "job":
+        return ["env"] + env + [os.path.join(os.path.abspath(build), "tests/perf/scale"), prov, size, test]
     if suite == "net":
         env.append("FI_EFA_ENABLE_SHM_TRANSFER=0" if prov == "efa" else "SOFTFABRIC_NET=udp")
     if prov == "efa" and test.startswith(("put", "get")):
@@ -47,7 +53,7 @@ def kind_of(lib):
     return "bench" if "bench_ofi" in lib else "libc"
 
 
-def stacks(text):
+def stacks(text, begin):
     """Lists of (function, kind), the outermost first, of the samples that belong to the row."""
     for block in text.split("\n\n"):
         stack = []
@@ -58,7 +64,7 @@ def stacks(text):
                 stack.append((name.split("@")[0] if name != "[unknown]" else os.path.basename(m.group(2)),
                               kind_of(m.group(2))))
         stack.reverse()
-        at = next((i for i, (name, _) in enumerate(stack) if name.startswith(BEGIN)), None)
+        at = next((i for i, (name, _) in enumerate(stack) if name.startswith(begin)), None)
         if at is None:
             continue
         stack = [f for f in stack[at + 1:] if not f[0].endswith("_after_hwframe")][:DEPTH]
@@ -115,14 +121,16 @@ def main():
     if len(sys.argv) not in (6, 7):
         sys.exit(__doc__)
     build, prov, suite, test, size = sys.argv[1:6]
+    is_job = suite == "job"
     with tempfile.TemporaryDirectory() as tmp:
         data = os.path.join(tmp, "perf.data")
         run = command(build, prov, suite, test, size)
-        record = ["perf", "record", "-q", "-o", data, "--call-graph", "dwarf,4096", "-e", "cpu-clock", "-F", str(HZ)]
+        record = ["perf", "record", "-q", "-o", data, "--call-graph", "dwarf,4096", "-e", "cpu-clock",
+                  "-F", str(JOB_HZ if is_job else HZ)] + ["-a"] * is_job
         subprocess.run(record + run, check=True, timeout=200, stdout=subprocess.DEVNULL)
         text = subprocess.run(["perf", "script", "-i", data, "--no-inline"], capture_output=True, text=True, check=True,
                               timeout=300).stdout
-    root = tree_of(stacks(text))
+    root = tree_of(stacks(text, JOB_BEGIN if is_job else BEGIN))
     if not root["n"]:
         sys.exit("flame: no sample of the row")
     top = sorted(owns(root, "bench", {}).items(), key=lambda kv: -kv[1])[:8]

@@ -17,9 +17,10 @@ struct fake_shm_send {
 
 static struct {
 	int attach_rc; /* of shm_peer_attach() */
-	uint32_t attached, detached, shm_sends, shm_polls, shm_passed, shm_timers, shm_armed, shm_disarms;
+	uint32_t attached, detached, shm_sends, shm_polls, shm_passed, shm_timers, shm_nudges, shm_armed, shm_disarms;
 	int shm_arm_rc;
 	struct fake_shm_send last_shm;
+	int nudge_fd; /* of shm_port_set_nudge(), the last one */
 	int (*on_shm_poll)(void); /* what shm_poll() returns */
 	uint32_t shm_outstanding, shm_untaken;
 	bool is_lingering;
@@ -157,6 +158,18 @@ int shm_send(struct shm_peer *sp, enum link_kind kind, const void *hdr, size_t h
 
 void shm_limit_look(void)
 {
+}
+
+void shm_nudge(struct shm_port *s, uint64_t now_ns)
+{
+	(void)s, (void)now_ns;
+	fake.shm_nudges++;
+}
+
+void shm_port_set_nudge(struct shm_port *s, int fd)
+{
+	(void)s;
+	fake.nudge_fd = fd;
 }
 
 uint8_t *shm_begin(struct shm_peer *sp, size_t len, bool is_raw)

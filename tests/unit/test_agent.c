@@ -402,6 +402,101 @@ static void agent__takes_over_again(void **state)
 	}
 }
 
+#define NUDGED_MAX (2 * NS_PER_MS) /* the best of SOON_TRIES; without being asked it takes 4 ms at least */
+
+/* The application polls, then computes, and a peer asks. Return: ns until the thread has taken over. */
+static uint64_t nudge_try(void)
+{
+	uint64_t begin;
+
+	poll_for(15 * NS_PER_MS);
+	begin = clk_now_ns(NULL);
+	assert_int_equal(eventfd_write(node->agent->kick, SHM_NUDGE), 0);
+	assert_true(await_armed());
+	return clk_now_ns(NULL) - begin;
+}
+
+static void agent__takes_over_soon_when_a_peer_asks(void **state)
+{
+	uint64_t best = UINT64_MAX;
+
+	(void)state;
+	for (int i = 0; i < SOON_TRIES && best > NUDGED_MAX; i++)
+		best = MIN(best, nudge_try());
+	assert_in_range(best, 0, NUDGED_MAX);
+}
+
+/* Who has been asked for gives the application its time to poll, whoever asks meanwhile. */
+static void agent__asked_by_several_peers(void **state)
+{
+	struct agent a = {.node = node};
+	uint64_t begin;
+	eventfd_t cnt;
+
+	(void)state;
+	agent_stop(node);
+	a.kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	assert_true(a.kick >= 0);
+	duty_init(&a.duty, &plan, polls_now(node), clk_now_ns(NULL));
+	assert_int_equal(eventfd_write(a.kick, SHM_NUDGE), 0);
+	/* it has not polled since the nap began, by when its last poll had found nothing */
+	a.is_waiting = true;
+	atomic_store(&node->idle_polls, 0);
+	begin = clk_now_ns(NULL);
+	nudged(&a);
+	assert_true(clk_now_ns(NULL) - begin >= NUDGED_NS);
+	assert_true(a.has_napped);
+	assert_true(a.is_waiting);
+	assert_int_equal(duty_look(&a.duty, polls_now(node), clk_now_ns(NULL)), 0);
+	/* it has, and had found something; what it polled before does not count */
+	lock_acquire(&lock);
+	link_poll(port);
+	lock_release(&lock);
+	nudged(&a);
+	assert_false(a.is_waiting);
+	assert_int_equal(duty_look(&a.duty, polls_now(node), clk_now_ns(NULL)), 0);
+	assert_int_equal(eventfd_read(a.kick, &cnt), 0); /* for the next sleep */
+	assert_int_equal(cnt, SHM_NUDGE);
+	close(a.kick);
+}
+
+static int fake_nudge_fd(void)
+{
+	int fd;
+
+	lock_acquire(&lock);
+	fd = fake.nudge_fd;
+	lock_release(&lock);
+	return fd;
+}
+
+/* Peers have the number of the thread's eventfd as long as there are the port and the thread. */
+static void agent__number_for_those_who_ask(void **state)
+{
+	struct link_port_attr pa = {.node = node, .ip = {[10] = 0xff, 0xff, 127, 0, 0, 1}, .nonce = 6,
+				    .cls = LINK_RELIABLE, .ops = &ops};
+	struct link_port *other;
+	int rc;
+
+	(void)state;
+	assert_int_equal(fake_nudge_fd(), node->agent->kick);
+	lock_acquire(&lock);
+	fake.nudge_fd = 0;
+	rc = link_port_open(&pa, &other);
+	lock_release(&lock);
+	assert_int_equal(rc, 0);
+	assert_int_equal(fake_nudge_fd(), node->agent->kick);
+	lock_acquire(&lock);
+	link_port_close(other);
+	lock_release(&lock);
+	assert_int_equal(fake_nudge_fd(), -1);
+	lock_acquire(&lock);
+	fake.nudge_fd = 0;
+	lock_release(&lock);
+	agent_stop(node);
+	assert_int_equal(fake_nudge_fd(), -1);
+}
+
 /* There is always more to do for the thread, and the application wants to poll: it gets the lock within few passes. */
 static void agent__lets_the_application_in(void **state)
 {
@@ -561,6 +656,9 @@ int main(void)
 		T_(agent__one_poll_ends_a_doze),
 		T_(agent__stays_out_while_application_polls),
 		T_(agent__takes_over_again),
+		T_(agent__takes_over_soon_when_a_peer_asks),
+		T_(agent__asked_by_several_peers),
+		T_(agent__number_for_those_who_ask),
 		T_(agent__lets_the_application_in),
 		T_(agent__guards_cold_socket),
 		T_(agent__guards_without_the_lock),

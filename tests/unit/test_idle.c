@@ -147,6 +147,27 @@ static void idle_crowd__yields_early_at_once(void **state)
 	assert_int_equal(spins(), 2 * IDLE_LIMIT_MIN);
 }
 
+/* With prompt yields, or none yet, there is a CPU for this thread. */
+static void idle_is_alone__by_the_last_yields(void **state)
+{
+	(void)state;
+	assert_true(idle_is_alone(&node));
+	spins();
+	assert_true(idle_is_alone(&node));
+	yield_ns = 5000;
+	spins();
+	assert_false(idle_is_alone(&node));
+	yield_ns = 300;
+	for (int i = 0; i < 3; i++)
+		spins();
+	assert_false(idle_is_alone(&node));
+	for (int i = 0; i < 3; i++)
+		spins();
+	assert_true(idle_is_alone(&node));
+	idle_crowd(&node);
+	assert_false(idle_is_alone(&node));
+}
+
 #define T_(fn_) cmocka_unit_test_setup(fn_, setup)
 
 int main(void)
@@ -160,6 +181,7 @@ int main(void)
 		T_(idle__first_yield_was_long),
 		T_(idle__one_long_yield_ends_recovery),
 		T_(idle_crowd__yields_early_at_once),
+		T_(idle_is_alone__by_the_last_yields),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -370,6 +370,12 @@ static void poll__timers_and_bulk(void **state)
 	for (int i = 0; i < 640; i++)
 		link_poll(port);
 	assert_int_equal(fake.shm_timers, 10);
+	assert_int_equal(fake.shm_nudges, 10);
+	idle_crowd(node); /* whoever waits for a CPU lets the others' threads be */
+	for (int i = 0; i < 640; i++)
+		link_poll(port);
+	assert_int_equal(fake.shm_timers, 20);
+	assert_int_equal(fake.shm_nudges, 10);
 	assert_int_equal(fake.bulk_polls, 0);
 	fake.bulk_outstanding = 1;
 	port->bulk_due = true;

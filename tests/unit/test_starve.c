@@ -68,7 +68,7 @@ static void starve__ready_and_without_cpu_time(void **state)
 	struct starve s;
 
 	(void)state;
-	starve_begin(&s, 5);
+	starve_begin(&s, 5, NS_PER_MS);
 	said.now_ns += 8 * NS_PER_MS;
 	assert_true(starve_look(&s));
 	said.cpu_ns += NS_PER_MS - 1;
@@ -83,7 +83,7 @@ static void starve__asleep(void **state)
 	struct starve s;
 
 	(void)state;
-	starve_begin(&s, 5);
+	starve_begin(&s, 5, NS_PER_MS);
 	said.now_ns += 8 * NS_PER_MS;
 	for (const char *c = states; *c; c++) {
 		said.state = *c;
@@ -100,7 +100,7 @@ static void starve__too_soon_to_say(void **state)
 	struct starve s;
 
 	(void)state;
-	starve_begin(&s, 5);
+	starve_begin(&s, 5, NS_PER_MS);
 	assert_false(starve_look(&s));
 	said.now_ns += NS_PER_MS - 1;
 	assert_false(starve_look(&s));
@@ -113,16 +113,16 @@ static void starve__nobody(void **state)
 	struct starve s;
 
 	(void)state;
-	starve_begin(&s, 0);
+	starve_begin(&s, 0, NS_PER_MS);
 	said.now_ns += NS_PER_SEC;
 	assert_false(starve_look(&s));
 	said.has_clock = false; /* it has ended before ... */
-	starve_begin(&s, 5);
+	starve_begin(&s, 5, NS_PER_MS);
 	assert_int_equal(s.tid, 0);
 	said.has_clock = true;
 	said.now_ns += NS_PER_SEC;
 	assert_false(starve_look(&s));
-	starve_begin(&s, 5);
+	starve_begin(&s, 5, NS_PER_MS);
 	said.now_ns += NS_PER_SEC;
 	said.has_proc = false; /* ... or since */
 	assert_false(starve_look(&s));
@@ -173,7 +173,7 @@ static void starve__who_computes(void **state)
 	while (!is_told && clk_now_ns(NULL) < end) {
 		struct starve s;
 
-		starve_begin(&s, gettid());
+		starve_begin(&s, gettid(), NS_PER_MS);
 		assert_int_equal(s.tid, gettid());
 		begin = clk_now_ns(NULL);
 		cpu = own_cpu_ns();

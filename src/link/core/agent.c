@@ -64,6 +64,7 @@ static const struct duty_plan plan = {
 #define GUARD_NS      (20 * NS_PER_US) /* for the application's poll to look at guarded sockets */
 #define WANTED_NS     (100 * NS_PER_US) /* pause between two passes while somebody waits for the lock, ... */
 #define WANTED_CNT    10		/* ... so many times at most */
+#define NUDGED_NS     (50 * NS_PER_US) /* for the application to poll once, when a peer asks whether it does */
 #define GIVE_WAY_NS   (200 * NS_PER_US) /* head start of an application that sleeps on a descriptor */
 
 /* Compared with what it was: a job that polls for minutes makes more of them than 32 bits count. */
@@ -77,7 +78,7 @@ static void kick_drain(struct agent *a)
 	uint64_t cnt;
 
 	while (read(a->kick, &cnt, sizeof(cnt)) > 0)
-		;
+		a->is_nudged |= cnt >= SHM_NUDGE;
 }
 
 /* Sleeps on an epoll descriptor. ppoll() and not epoll_wait(): retransmissions need finer steps
@@ -255,18 +256,33 @@ static bool lets_in(struct agent *a)
 	return false;
 }
 
-/* Before a nap: whom to ask behind it whether all that it waits for is a CPU. @has_polled: since the last look. */
-static void poller_watch(struct agent *a, bool has_polled)
+/*
+ * Before a nap of at least @least_ns: whom to ask behind it whether all that it waits for is a CPU. @is_first: nap
+ * behind a poll.
+ */
+static void poller_watch(struct agent *a, bool is_first, uint64_t least_ns)
 {
 	struct link_node *n = a->node;
 
 	/*
-	 * Whose last poll has found something is probably at that now. Only at the first nap behind a poll, since what
-	 * this thread finds in its own passes counts there, too. Relaxed, both: hints.
+	 * Whose last poll has found something is probably at that now. Only at the first nap, since what this thread
+	 * finds in its own passes counts there, too. Relaxed, both: hints.
 	 */
-	if (!a->has_napped || has_polled)
+	if (is_first)
 		a->is_waiting = atomic_load_explicit(&n->idle_polls, memory_order_relaxed);
-	starve_begin(&a->starve, atomic_load_explicit(&n->idle_tid, memory_order_relaxed));
+	starve_begin(&a->starve, atomic_load_explicit(&n->idle_tid, memory_order_relaxed), least_ns);
+}
+
+/* In the middle of a nap a peer has asked: whoever does not poll within a while now has turned to something else. */
+static void nudged(struct agent *a)
+{
+	struct link_node *n = a->node;
+	/* what was polled up to now does not count */
+	bool has_polled = duty_look(&a->duty, polls_now(n), clk_now_ns(&n->clk));
+
+	poller_watch(a, has_polled, NUDGED_NS / 2);
+	wait_on(a, -1, NUDGED_NS); /* whatever comes: the next peer that asks is no answer */
+	a->has_napped = true;
 }
 
 /* A nap beside an application that polls, or waits for a CPU to poll on. */
@@ -274,11 +290,14 @@ static void nap(struct agent *a, bool has_polled, uint64_t ns)
 {
 	bool is_cut;
 
-	poller_watch(a, has_polled);
+	a->is_nudged = false; /* whoever asked before has been served, or asks again */
+	poller_watch(a, !a->has_napped || has_polled, NS_PER_MS);
 	is_cut = wait_on(a, a->guard, ns);
 	if (is_cut)
 		guard_check(a);
 	a->has_napped = !is_cut; /* who was called looks by itself */
+	if (a->is_nudged)
+		nudged(a);
 	serve_neglected(a);
 	shm_limit_look();
 	a->has_given_way = false;
@@ -402,6 +421,16 @@ void agent_start(struct link_node *n)
 		port_watch(p);
 }
 
+/* Before its eventfd is closed, and the number may mean another one. */
+static void nudges_end(struct link_node *n)
+{
+	lock_acquire(n->lock);
+	for (struct link_port *p = n->ports; p; p = p->next)
+		if (p->shm)
+			shm_port_set_nudge(p->shm, -1);
+	lock_release(n->lock);
+}
+
 void agent_stop(struct link_node *n)
 {
 	struct agent *a = n->agent;
@@ -412,6 +441,7 @@ void agent_stop(struct link_node *n)
 	if (eventfd_write(a->kick, 1))
 		LOG_WARN("the adapter thread ends late: %s", strerror(errno));
 	pthread_join(a->thread, NULL);
+	nudges_end(n);
 	n->agent = NULL;
 	live_close(n);
 	atomic_store_explicit(&n->armed, 0, memory_order_relaxed);

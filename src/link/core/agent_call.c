@@ -103,6 +103,8 @@ void agent_port_add(struct link_port *p, int fd)
 
 	agent_watch(a->ep, fd);
 	p->agent_fd = fd;
+	if (p->shm)
+		shm_port_set_nudge(p->shm, a->kick);
 	/* with conditions on, even local frames are datagrams: such a port looks for itself from
 	 * the beginning */
 	if (p->node->lossless && !p->net_off && !p->net_used) {
@@ -119,6 +121,8 @@ void agent_port_del(struct link_port *p)
 	agent_guard_del(p);
 	if (!a || p->agent_fd < 0)
 		return;
+	if (p->shm)
+		shm_port_set_nudge(p->shm, -1);
 	epoll_ctl(a->ep, EPOLL_CTL_DEL, p->agent_fd, NULL);
 	p->agent_fd = -1;
 }

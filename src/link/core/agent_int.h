@@ -23,6 +23,7 @@ struct agent {
 	uint64_t hot_until_ns;
 	uint64_t neglect_ns; /* last look for neglected ports */
 	bool has_given_way;
+	bool is_nudged; /* a peer has waited for so long that it asks (shm_nudge.c) */
 };
 
 /** agent_watch() - The thread wakes from its sleep on @ep when @fd is readable. @fd < 0: nothing. */

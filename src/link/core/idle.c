@@ -87,3 +87,10 @@ void idle_crowd(struct link_node *n)
 {
 	atomic_store_explicit(&n->idle_limit, IDLE_LIMIT_MIN, memory_order_relaxed);
 }
+
+bool idle_is_alone(const struct link_node *n)
+{
+	uint32_t limit = atomic_load_explicit(&n->idle_limit, memory_order_relaxed);
+
+	return !limit || limit >= IDLE_LIMIT_MAX / 2;
+}

@@ -321,6 +321,8 @@ uint8_t *fork_mark_open(void);
 void fork_mark_close(uint8_t *mark); /* NULL is fine */
 /** idle_note() - The caller polls for @n, or will. */
 void idle_note(struct link_node *n);
+/** idle_is_alone() - Have the last yields let nobody else run? */
+bool idle_is_alone(const struct link_node *n);
 /** idle_crowd() - More local pollers than CPUs are known: yield early from now on. */
 void idle_crowd(struct link_node *n);
 
@@ -373,6 +375,14 @@ bool shm_calm(struct shm_port *s, struct calm *c, uint32_t passed);
 uint64_t shm_next_deadline(struct shm_port *s);
 /** shm_timer() - Liveness of peers we wait for; idle lanes given back. Called at least every 100 ms while polled. */
 void shm_timer(struct shm_port *s, uint64_t now_ns);
+/**
+ * shm_nudge() - Peers that have not taken a frame of ours for a while, and may nap. Called from time to time while we
+ * poll, and have a CPU of our own. Now and then system calls.
+ */
+void shm_nudge(struct shm_port *s, uint64_t now_ns);
+/** shm_port_set_nudge() - Peers may add SHM_NUDGE to this eventfd; -1: not any more. */
+void shm_port_set_nudge(struct shm_port *s, int fd);
+#define SHM_NUDGE (1ull << 32)
 /** shm_limit_look() - Is the limit on descriptors too low by now to open peers? Who comes is told. Any thread. */
 void shm_limit_look(void);
 int shm_wait_fd(struct shm_port *s);

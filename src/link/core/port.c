@@ -163,8 +163,11 @@ static __attribute__((noinline)) int port_tick(struct link_port *p)
 
 	if (unlikely(p->peer_free_cnt))
 		peer_sweep(p);
-	if (p->shm)
+	if (p->shm) {
 		shm_timer(p->shm, port_now(p));
+		if (idle_is_alone(p->node))
+			shm_nudge(p->shm, port_now(p));
+	}
 	return (int)(p->events - before);
 }
 

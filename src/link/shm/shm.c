@@ -280,6 +280,8 @@ static inline void own_commit(struct shm_peer *sp, uint8_t *frame, size_t len, e
 	}
 	if (cookie)
 		pend_push(sp, (uint8_t)kind, cookie);
+	else
+		sp->s->last = sp;
 	lane_commit_at(&sp->tx, frame, nslots, user_word(sp, fmt, (uint32_t)len, cookie));
 	published_here(sp, nslots);
 }

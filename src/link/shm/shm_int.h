@@ -151,6 +151,7 @@ struct shm_hdr {
 	 * it may have no address space or descriptor for one.
 	 */
 	_Atomic int32_t room;
+	_Atomic int32_t nudge; /* number of the eventfd that the owner's adapter thread sleeps on, plus 1; 0: none */
 
 	/* Read by senders at every frame, hence alone on its line and rarely written. */
 	_Alignas(CACHE_LINE) _Atomic uint32_t state;
@@ -276,8 +277,7 @@ struct shm_seg_attr {
  * Return: 0; -EADDRINUSE a live process has it; -ENOSPC; -ENOMEM; -errno (logged).
  */
 int shm_seg_create(const struct shm_seg_attr *a, struct shm_seg **out);
-/** shm_seg_attach() - Map the segment of @addr (nonce 0 = any). Return: 0; -ENOENT; -ENOMEM;
- * -errno. */
+/** shm_seg_attach() - Map the segment of @addr (nonce 0 = any). Return: 0; -ENOENT; -ENOMEM; -errno. */
 int shm_seg_attach(const struct link_addr *addr, uint32_t flags, struct shm_seg **out);
 /** shm_seg_tell_room() - Fills the reserve (base/reserve.h), and tells peers by our segments whether another one of
  * them may be mapped. */
@@ -289,8 +289,7 @@ int shm_seg_make_fifo(const struct shm_seg *seg, const char *path);
  * until shm_seg_remove().
  */
 void shm_seg_hide(struct shm_seg *seg);
-/** shm_seg_remove() - Ours: remove the files and release the liveness lock; nothing in a forked
- * child. */
+/** shm_seg_remove() - Ours: remove the files and release the liveness lock; nothing in a forked child. */
 void shm_seg_remove(struct shm_seg *seg);
 /** shm_seg_get() - One more reference. */
 struct shm_seg *shm_seg_get(struct shm_seg *seg);
@@ -300,8 +299,7 @@ void shm_seg_put(struct shm_seg *seg);
 bool shm_seg_is_alive(const struct shm_seg *seg);
 /** shm_seg_is_gone() - Can its owner touch nothing any more, whatever happens? If in doubt: no. System calls. */
 bool shm_seg_is_gone(const struct shm_seg *seg);
-/** shm_seg_reserve() - Make [@off, +@len) safe to touch. Return: 0; -ENOSPC; -ENOENT the file is
- * gone; -errno. */
+/** shm_seg_reserve() - Make [@off, +@len) safe to touch. Return: 0; -ENOSPC; -ENOENT the file is gone; -errno. */
 int shm_seg_reserve(const struct shm_seg *seg, size_t off, size_t len);
 /** shm_seg_punch() - Give the memory of [@off, +@len) of our own segment back. */
 void shm_seg_punch(const struct shm_seg *seg, size_t off, size_t len);
@@ -474,6 +472,9 @@ struct shm_peer {
 	uint32_t blocks_ready; /* of its codes, whose memory we made sure of */
 	bool is_wake_due;      /* consumed frames from the shared lane */
 	/* timer */
+	uint64_t nudge_ns, nudged_ns; /* when its thread is told that something waits, 0 = nothing does; and was last */
+	uint32_t nudge_acked; /* @acked when the former was set */
+	bool is_deaf;	      /* this process may not nudge it */
 	uint64_t stall_ns;  /* since when nothing has been acknowledged; 0 = not stalled */
 	uint64_t silent_ns; /* since when the owner gives no sign of life at all */
 	uint64_t idle_ns;   /* since when our lane has not been used; 0 = in use */
@@ -544,6 +545,7 @@ struct shm_port {
 	STAILQ_HEAD(, shm_held) held;
 	uint64_t block_used[SHM_BLOCK_CNT / 64];
 	struct shm_peer *busy; /* list by busy_next: have unacknowledged frames to complete */
+	struct shm_peer *last; /* whom the last frame without such an entry went to; NULL: nobody */
 	uint32_t outstanding;  /* cookies */
 	bool has_told;	       /* the owner was told that a frame of its has ended, in this look */
 	bool has_ready;	       /* an acknowledgement for a busy peer arrived in this pass */
@@ -659,8 +661,7 @@ static inline uint32_t shm_port_flags(const struct shm_port *s)
 
 /** shm_peer_ends() - The pass that began with s->in_poll++ is over: tell of the dead, free what it left behind. */
 void shm_peer_ends(struct shm_port *s);
-/** shm_port_stage() - Make the staging arena at the first frame that needs it. Return: 0; -errno.
- */
+/** shm_port_stage() - Make the staging arena at the first frame that needs it. Return: 0; -errno. */
 int shm_port_stage(struct shm_port *s);
 /** shm_peer_doom() - @sp was found dead: its port is told at the next poll, with @status. */
 static inline void shm_peer_doom(struct shm_peer *sp, int status)
@@ -672,8 +673,7 @@ static inline void shm_peer_doom(struct shm_peer *sp, int status)
 
 /* --- shm_sent.c: frames that end --- */
 
-/** shm_complete() - End the frames of @sp that are acknowledged; unless @status is 0 also all
- * others. Return: how many. */
+/** shm_complete() - End frames of @sp that are acknowledged; unless @status is 0 all others, too. Return: how many. */
 int shm_complete(struct shm_peer *sp, int status);
 #define SHM_LOOK_MAX 64u /* idle polls before the first look at heads */
 

@@ -95,6 +95,8 @@ static void peer_free(struct shm_peer *sp)
 		*pp = sp->busy_next;
 		s->has_ready &= s->busy != NULL; /* else it stays: only a pass with busy peers takes it back */
 	}
+	if (s->last == sp)
+		s->last = NULL;
 	if (sp->all_next)
 		sp->all_next->all_prev = sp->all_prev;
 	if (sp->all_prev)
