@@ -23,7 +23,7 @@ WIDTH, ROW = 1000, 17  # pixels
 LEAST = 0.004  # of all samples; narrower boxes are not drawn
 JOB_HZ = 499
 BEGIN = ("pair_start",)  # of bench_ofi: what is below it is the row, but for what its two ends open and close
-JOB_BEGIN = ("part_run", "agent_main")  # of scale, and of an adapter's thread
+JOB_BEGIN = ("round_run", "part_run", "agent_main")  # of scale, and of an adapter's thread
 SETUP = re.compile(r"open|close|getinfo|info_get|probe|exit|fork|fi_fabric|fi_domain|_init|insert|enable")
 COLOURS = {"ours": "#e8a33d", "kernel": "#c0583a", "libc": "#8aa8c8", "bench": "#b8b8b8"}
 
