@@ -91,17 +91,32 @@ static bool space_cb(const char *path, const char *name, const struct stat *st, 
 	return false;
 }
 
+static struct shm_space space_of(uint64_t budget, uint64_t free, uint64_t used)
+{
+	return (struct shm_space){.total = budget ? MIN(budget, free + used) : (free + used) / 4, .used = used};
+}
+
+/*
+ * Each lane asks, and there are as many lanes of a process as files in the directory: so they are looked at only where
+ * it matters how large they are. All files together are no smaller, and if there is plenty even if all are ours, there
+ * is.
+ */
 struct shm_space shm_space_get(uint64_t budget)
 {
 	struct shm_space sp = {0};
 	struct statvfs vfs;
-	uint64_t room = 0;
+	uint64_t free = 0, all = 0;
 
+	if (statvfs(SHM_DIR, &vfs) == 0) {
+		free = (uint64_t)vfs.f_bavail * vfs.f_frsize;
+		all = (uint64_t)(vfs.f_blocks - vfs.f_bfree) * vfs.f_frsize;
+	}
+	sp = space_of(budget, free, all);
+	if (shm_space_lane_slots(&sp) == SHM_SLOTS_BIG && shm_space_stage_grans(&sp) == SHM_STAGE_GRANS_MAX)
+		return sp;
+	sp.used = 0;
 	shm_dir_each(S_IFREG, true, UINT32_MAX, space_cb, &sp);
-	if (statvfs(SHM_DIR, &vfs) == 0)
-		room = (uint64_t)vfs.f_bavail * vfs.f_frsize + sp.used;
-	sp.total = budget ? MIN(budget, room) : room / 4;
-	return sp;
+	return space_of(budget, free, sp.used);
 }
 
 uint64_t shm_space_left(const struct shm_space *sp)

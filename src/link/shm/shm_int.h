@@ -349,7 +349,7 @@ enum shm_dir shm_dir_each(mode_t type, bool any_netns, unsigned max,
 /* What /dev/shm may still give to this uid. */
 struct shm_space {
 	uint64_t total; /* bytes: budget */
-	uint64_t used;	/* bytes: of all softfabric files of this uid */
+	uint64_t used;	/* bytes: of all softfabric files of this uid; where there is plenty, of all files */
 };
 struct shm_space shm_space_get(uint64_t budget);
 /** shm_space_left() - Shrinks as others take theirs, so that the first ones get large pieces and everybody gets some.
