@@ -144,23 +144,14 @@ static int teardown(void **state)
 	return 0;
 }
 
-/*
- * Return: how often this thread was kept off its CPU, or from the lock, so long that the agent may think that nobody
- *         polls.
- */
-static uint32_t poll_for(uint64_t ns)
+static uint32_t read_locked(const uint32_t *v)
 {
-	uint64_t now = clk_now_ns(NULL), end = now + ns, last = now;
-	uint32_t gaps = 0;
+	uint32_t x;
 
-	for (; now < end; last = now, now = clk_now_ns(NULL)) {
-		gaps += (uint32_t)((now - last) / NS_PER_MS);
-		lock_acquire(&lock);
-		link_poll(port);
-		lock_release(&lock);
-		link_idle(node);
-	}
-	return gaps;
+	lock_acquire(&lock);
+	x = *v;
+	lock_release(&lock);
+	return x;
 }
 
 static bool await_armed(void)

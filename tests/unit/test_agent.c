@@ -3,14 +3,23 @@
 // link_fake.h above and below.
 #include "agent_rig.h"
 
-static uint32_t read_locked(const uint32_t *v)
+/*
+ * Return: how often this thread was kept off its CPU, or from the lock, so long that the agent may think that nobody
+ *         polls.
+ */
+static uint32_t poll_for(uint64_t ns)
 {
-	uint32_t x;
+	uint64_t now = clk_now_ns(NULL), end = now + ns, last = now;
+	uint32_t gaps = 0;
 
-	lock_acquire(&lock);
-	x = *v;
-	lock_release(&lock);
-	return x;
+	for (; now < end; last = now, now = clk_now_ns(NULL)) {
+		gaps += (uint32_t)((now - last) / NS_PER_MS);
+		lock_acquire(&lock);
+		link_poll(port);
+		lock_release(&lock);
+		link_idle(node);
+	}
+	return gaps;
 }
 
 /* Waits without polling until *@v reaches @want. Return: ns that it took. */

@@ -8,7 +8,8 @@
 #include "shm_child.h"
 
 #define WAIT_NS  (250 * NS_PER_US) /* before the first nudge, */
-#define AGAIN_NS (4 * NS_PER_MS)   /* and between two */
+#define AGAIN_NS (4 * NS_PER_MS)   /* and between two, */
+#define LATER_NS (64 * NS_PER_MS)  /* which doubles up to that */
 #define T0       NS_PER_SEC
 
 struct pair {
@@ -62,18 +63,31 @@ static void waits_and_nudges(struct pair *p, uint64_t at)
 	assert_int_equal(nudges(p), 1);
 }
 
+static int fd_free(void)
+{
+	int fd = dup(0);
+
+	close(fd);
+	return fd;
+}
+
 static void nudge__while_nothing_is_taken(void **state)
 {
 	struct pair p = pair_open();
 	uint64_t t = T0 + WAIT_NS;
+	int fd = fd_free();
 
 	(void)state;
 	pair_send(&p, &p);
 	waits_and_nudges(&p, T0);
-	shm_nudge(p.a->s, t + AGAIN_NS - 1);
-	assert_int_equal(nudges(&p), 0);
-	shm_nudge(p.a->s, t + AGAIN_NS);
-	assert_int_equal(nudges(&p), 1);
+	for (uint64_t gap = AGAIN_NS, i = 0; i < 8; i++, gap = MIN(2 * gap, LATER_NS)) {
+		shm_nudge(p.a->s, t + gap - 1);
+		assert_int_equal(nudges(&p), 0);
+		shm_nudge(p.a->s, t += gap);
+		assert_int_equal(nudges(&p), 1);
+	}
+	assert_int_equal(fd_free(), fd); /* what was lent has been given back */
+	t += LATER_NS;
 	assert_int_equal(fake_poll(p.b), 1); /* taken, which nobody has said yet */
 	shm_nudge(p.a->s, t + 2 * AGAIN_NS);
 	assert_int_equal(nudges(&p), 0);
@@ -81,20 +95,23 @@ static void nudge__while_nothing_is_taken(void **state)
 	assert_int_equal(p.a->sent_cnt, 1);
 	shm_nudge(p.a->s, t + 9 * AGAIN_NS);
 	assert_int_equal(nudges(&p), 0);
-	/* the next one waits for its own time */
+	/* the next one waits for its own time, and the pause behind its nudge is the short one again */
 	pair_send(&p, &p);
-	waits_and_nudges(&p, T0 + NS_PER_SEC);
+	waits_and_nudges(&p, T0 + 9 * NS_PER_SEC);
+	shm_nudge(p.a->s, T0 + 9 * NS_PER_SEC + WAIT_NS + AGAIN_NS);
+	assert_int_equal(nudges(&p), 1);
 	pair_close(&p);
 }
 
 /* Frames that nobody is told of are not remembered, but for the peer of the last one. */
-static void nudge__of_frames_without_a_cookie(void **state)
+static void without_a_cookie(uint64_t budget)
 {
 	struct pair p = pair_open();
 
-	(void)state;
+	p.a->room.shm_budget = budget;
 	pair_send(&p, NULL);
 	assert_null(p.a->s->busy);
+	assert_int_equal(p.a->peers[0].shm->tx_mode, budget ? SHM_TX_SHARED : SHM_TX_OWN);
 	waits_and_nudges(&p, T0);
 	assert_int_equal(fake_poll(p.b), 1);
 	shm_nudge(p.a->s, T0 + WAIT_NS + AGAIN_NS);
@@ -105,6 +122,13 @@ static void nudge__of_frames_without_a_cookie(void **state)
 	assert_null(p.a->s->last);
 	p.b = open_port(2);
 	pair_close(&p);
+}
+
+static void nudge__of_frames_without_a_cookie(void **state)
+{
+	(void)state;
+	without_a_cookie(0);
+	without_a_cookie(1); /* which leaves room for no lane of its own */
 }
 
 /* Who goes on taking frames, however slowly, is left alone. */

@@ -20,7 +20,9 @@
  *
  * napping: the application polls, or would if it had a CPU: with more processes than CPUs a thread that took over
  * then would arm, be rung for at each message and keep the CPU from those who poll. Meanwhile the thread guards sockets
- * that link_poll() leaves alone because nothing ever came there, and makes one pass behind a nap without a poll.
+ * that link_poll() leaves alone because nothing ever came there, and makes one pass behind a nap without a poll, or a
+ * longer one. A peer on this host that has waited for too long cuts the nap short (shm_nudge.c); whoever has not polled
+ * within NUDGED_NS then has turned to something else.
  *
  * dozing: nobody polled. All ports are armed (peers ring), node->armed is set, and it sleeps until a
  * ring, a datagram or the next deadline. The application's next poll takes node->armed back by one
@@ -208,13 +210,15 @@ static uint64_t work(struct agent *a, bool woken)
 
 /*
  * The application polls, but perhaps not every port: one whose endpoint is left alone (its completion queue is not
- * read, or only after the others) must serve its peers all the same.
+ * read, or only after the others) must serve its peers all the same. So must all behind a nap of @slept_ns that was
+ * longer than usual: the poll in it may have been at its beginning.
  */
-static void serve_neglected(struct agent *a)
+static void serve_neglected(struct agent *a, uint64_t slept_ns)
 {
 	struct link_node *n = a->node;
 	uint64_t now = clk_now_ns(&n->clk);
-	bool is_neglected = false;
+	bool is_neglected = slept_ns > AGENT_NAP_NS;
+	uint32_t idle_polls;
 
 	if (now - a->neglect_ns < plan.nap_min_ns || !lock_try(n->lock))
 		return;
@@ -224,7 +228,10 @@ static void serve_neglected(struct agent *a)
 		p->polls_seen = p->polls;
 	}
 	if (is_neglected) {
+		/* relaxed: a hint; what is found here is not what the application has found */
+		idle_polls = atomic_load_explicit(&n->idle_polls, memory_order_relaxed);
 		serve(a);
+		atomic_store_explicit(&n->idle_polls, idle_polls, memory_order_relaxed);
 		for (struct link_port *p = n->ports; p; p = p->next)
 			p->polls_seen = p->polls;
 	}
@@ -298,7 +305,7 @@ static void nap(struct agent *a, bool has_polled, uint64_t ns)
 	a->has_napped = !is_cut; /* who was called looks by itself */
 	if (a->is_nudged)
 		nudged(a);
-	serve_neglected(a);
+	serve_neglected(a, ns);
 	shm_limit_look();
 	a->has_given_way = false;
 }

@@ -565,7 +565,7 @@ void agent_disarm(struct link_node *n);
 /** agent_kick() - Make the agent look again: a port was added or removed, or a deadline moved closer. */
 void agent_kick(struct link_node *n);
 #define AGENT_SOON_NS (NS_PER_MS / 2)
-#define AGENT_NAP_NS  (4 * NS_PER_MS) /* the longest nap of the thread beside an application that polls */
+#define AGENT_NAP_NS  (4 * NS_PER_MS) /* the longest nap of the thread beside an application that polls and has a CPU */
 /**
  * agent_soon() - Something of @n is due within AGENT_SOON_NS: the agent looks by then whether the application polls.
  */

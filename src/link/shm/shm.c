@@ -339,6 +339,8 @@ static int send_locked(struct shm_peer *sp, const struct out *o)
 		run_end(sp, slot, o->len, (uint8_t)o->kind, o->cookie);
 	else if (o->cookie)
 		pend_push(sp, (uint8_t)o->kind, o->cookie);
+	else
+		sp->s->last = sp;
 	lane_commit(&sp->tx, user_word(sp, o->fmt + is_staged, is_staged ? 0 : here, o->cookie));
 	return 0;
 }

@@ -352,8 +352,7 @@ struct shm_space {
 	uint64_t used;	/* bytes: of all softfabric files of this uid; where there is plenty, of all files */
 };
 struct shm_space shm_space_get(uint64_t budget);
-/** shm_space_left() - Shrinks as others take theirs, so that the first ones get large pieces and everybody gets some.
- */
+/** shm_space_left() - Shrinks as others take theirs: the first ones get large pieces, and everybody gets some. */
 uint64_t shm_space_left(const struct shm_space *sp);
 uint32_t shm_space_lane_slots(const struct shm_space *sp);  /* 0: none */
 uint32_t shm_space_stage_grans(const struct shm_space *sp); /* >= SHM_STAGE_GRANS_MIN */
@@ -473,8 +472,9 @@ struct shm_peer {
 	bool is_wake_due;      /* consumed frames from the shared lane */
 	/* timer */
 	uint64_t nudge_ns, nudged_ns; /* when its thread is told that something waits, 0 = nothing does; and was last */
-	uint32_t nudge_acked; /* @acked when the former was set */
-	bool is_deaf;	      /* this process may not nudge it */
+	uint64_t nudge_gap_ns; /* between the last one and the next, while nothing comes of them; else 0 */
+	uint32_t nudge_acked;  /* @acked when @nudge_ns was set */
+	bool is_deaf;	       /* this process may not nudge it */
 	uint64_t stall_ns;  /* since when nothing has been acknowledged; 0 = not stalled */
 	uint64_t silent_ns; /* since when the owner gives no sign of life at all */
 	uint64_t idle_ns;   /* since when our lane has not been used; 0 = in use */

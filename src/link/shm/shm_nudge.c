@@ -28,7 +28,8 @@
  */
 
 #define NUDGE_NS       (250 * NS_PER_US) /* more than a program that computes between polls takes, if it polls often */
-#define NUDGE_AGAIN_NS (4 * NS_PER_MS)   /* about as often as the thread looks by itself */
+#define NUDGE_AGAIN_NS (4 * NS_PER_MS)   /* at least between two: about as often as the thread looks by itself; ... */
+#define NUDGE_LATER_NS (64 * NS_PER_MS)  /* ... doubles up to that, as its naps do, while nothing comes of it */
 #define NUDGES_MAX     2u		 /* at a time: a dozen system calls each */
 
 void shm_port_set_nudge(struct shm_port *s, int fd)
@@ -108,13 +109,15 @@ static bool nudge_look(struct shm_peer *sp, uint64_t now)
 			sp->s->has_ready = true;
 		if (sp->nudge_acked == sp->acked) {
 			sp->nudged_ns = now;
-			sp->nudge_ns = now + NUDGE_AGAIN_NS;
+			sp->nudge_gap_ns = MIN(MAX(2 * sp->nudge_gap_ns, NUDGE_AGAIN_NS), NUDGE_LATER_NS);
+			sp->nudge_ns = now + sp->nudge_gap_ns;
 			nudge(sp);
 			return true;
 		}
 	}
 	/* 0: what comes next has been there for no time yet */
 	sp->nudge_acked = sp->acked;
+	sp->nudge_gap_ns = 0;
 	sp->nudge_ns = shm_tx_in_flight(sp) ? MAX(now + NUDGE_NS, sp->nudged_ns + NUDGE_AGAIN_NS) : 0;
 	return false;
 }
