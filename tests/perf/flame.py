@@ -29,12 +29,13 @@ COLOURS = {"ours": "#e8a33d", "kernel": "#c0583a", "libc": "#8aa8c8", "bench": "
 
 
 def command(build, prov, suite, test, size):
-    ofi = os.path.join(os.path.abspath(build), "tests/perf/bench_ofi")
+    build = os.path.abspath(build)
+    ofi = os.path.join(build, "tests/perf/bench_ofi")
     places = subprocess.run([ofi, "-t", "place"], capture_output=True, text=True, check=True).stdout.split("\n")
     cpus = next((p.split()[0] for kind in ("near", "far", "smt") for p in places if p.endswith(kind)), "0,1")
-    env = ["FI_PROVIDER_PATH=" + os.path.join(os.path.abspath(build), "src/prov", prov)]
+    env = ["FI_PROVIDER_PATH=" + os.path.join(build, "src/prov", prov)]
     if suite == "job":
-        return ["env"] + env + [os.path.join(os.path.abspath(build), "tests/perf/scale"), prov, size, test]
+        return ["env"] + env + [os.path.join(build, "tests/perf/scale"), prov, size, test]
     if suite == "net":
         env.append("FI_EFA_ENABLE_SHM_TRANSFER=0" if prov == "efa" else "SOFTFABRIC_NET=udp")
     if prov == "efa" and test.startswith(("put", "get")):
